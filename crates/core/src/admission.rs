@@ -1,0 +1,1 @@
+//! The System Capacity Constraint (pClock, definition 4).

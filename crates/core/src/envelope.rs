@@ -1,0 +1,1 @@
+//! The token bucket that meters a flow against its arrival upper bound.

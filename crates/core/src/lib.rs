@@ -1,0 +1,33 @@
+//! The scheduling core of Evenkeel.
+//!
+//! It decides which waiting request goes to the store next; drivers (the live gateway, the
+//! simulator, the planner) carry the decision out. It performs no I/O, reads no clock and, once its
+//! tables have grown to the load's high-water mark, allocates nothing.
+//!
+//! ```text
+//!  driver ── Input::Arrival ──> Engine ── stamp tags, queue ──> Scheduler
+//!                                 │ poll_output                     │
+//!  driver <── Output::Submit ─────┤ <──────── smallest finish tag ──┘
+//!  driver ── Input::Completion ──>│
+//!  driver <── Output::Reply ──────┘  (a Record: arrival, dispatch, completion, promise)
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod admission;
+pub mod engine;
+pub mod envelope;
+pub mod request;
+pub mod sched;
+pub mod slo;
+pub mod units;
+
+pub use engine::{Engine, Input, InputError, Output, Record, Submission};
+pub use request::{Completion, FlowId, Operation, Outcome, Request, RequestId, Ticket};
+pub use sched::{ConfigureError, Decision, Dispatch, Scheduler};
+pub use slo::{Envelope, Slo, SloError};
+pub use units::{Cost, Rate, Span, Time, Weight};

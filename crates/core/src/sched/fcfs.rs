@@ -1,0 +1,1 @@
+//! First come, first served.

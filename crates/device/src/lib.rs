@@ -1,0 +1,48 @@
+//! Models of storage devices, without I/O and without a clock: they say when a request would
+//! finish, the driver (simulator or gateway) makes it so.
+//!
+//! ```text
+//!  driver ── submit(now, Io) ──> Device ── next_event() ──> driver waits until then
+//!                                   └──── poll_completion(now) ──> Finished { token, at }
+//! ```
+#![forbid(unsafe_code)]
+
+use evenkeel_core::{Operation, Time};
+
+pub mod constant_rate;
+
+pub use constant_rate::ConstantRate;
+
+/// One access to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// The driver's name for it.
+    pub token: u64,
+    /// What is asked.
+    pub operation: Operation,
+    /// First byte on the device.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u32,
+}
+
+/// An access that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The driver's name for it.
+    pub token: u64,
+    /// When the device was done with it.
+    pub at: Time,
+}
+
+/// A device model.
+pub trait Device {
+    /// Takes in an access at `now`; it queues inside the device if need be.
+    fn submit(&mut self, now: Time, io: Io);
+
+    /// When the next access will finish; `None` if the device is idle.
+    fn next_event(&self) -> Option<Time>;
+
+    /// The next access that has finished by `now`, in the order of finishing.
+    fn poll_completion(&mut self, now: Time) -> Option<Finished>;
+}

@@ -1,0 +1,1 @@
+//! Numbers of the protocol document, and reading them from bytes.
