@@ -2,13 +2,17 @@
 //! is outstanding.
 
 use core::fmt;
+use core::num::NonZeroU32;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
+use crate::envelope::TokenBucket;
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
-use crate::sched::{ConfigureError, Scheduler};
-use crate::slo::Slo;
-use crate::units::{Span, Time};
+use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
+use crate::slo::{Envelope, Slo};
+use crate::units::{Cost, Rate, Span, Time};
 
 /// What a driver tells the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +90,77 @@ pub enum InputError {
 }
 
 /// The engine. Feed it with [`Engine::handle_input`], then drain [`Engine::poll_output`] until it
-/// gives `None`. (Sketch: the signatures are fixed, the inside is to be written.)
+/// gives `None`.
+///
+/// ```text
+///  Arrival ──> flows [ promise, meter ]      by flow number: was it inside its envelope?
+///                 │ request + promise
+///                 v
+///             scheduler ──> slots [ generation, request in flight ]   `depth` of them
+///                              │  free: [ slot, slot, ... ]            a ticket = slot, generation
+///  Completion(ticket) ─────────┘
+///                 └──> replies [ record, ... ] ──> Reply              at most `depth` of them
+/// ```
+///
+/// The meter is the engine's own and not the scheduler's, so that the same arrivals are promised the
+/// same under every scheduler. Time never goes back: an instant before one already seen counts as
+/// that one. A refused input changes nothing, not even the clock.
 pub struct Engine {
     scheduler: Box<dyn Scheduler + Send>,
+    flows: Vec<Option<Flow>>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    depth: u32,
+    outstanding: u32,
+    waiting: usize,
+    replies: VecDeque<Record>,
+    timeout: Option<Time>,
+    now: Time,
+}
+
+/// A configured flow.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    slo: Slo,
+    meter: TokenBucket,
+}
+
+const _: () = assert!(size_of::<Option<Flow>>() <= 96, "an idle flow stays small");
+
+/// A place at the store.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    generation: u32,
+    in_flight: Option<InFlight>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    request: Request,
+    arrival: Time,
+    dispatch: Time,
+    promise: Option<Span>,
 }
 
 impl Engine {
-    /// An engine that keeps at most `depth` requests outstanding at the store.
+    /// An engine that keeps at most `depth` requests outstanding at the store. Takes memory for
+    /// `depth` of them at once.
     #[must_use]
-    pub fn new(scheduler: Box<dyn Scheduler + Send>, depth: core::num::NonZeroU32) -> Self {
-        let _ = depth;
-        Self { scheduler }
+    pub fn new(scheduler: Box<dyn Scheduler + Send>, depth: NonZeroU32) -> Self {
+        let mut engine = Self {
+            scheduler,
+            flows: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            depth: 0,
+            outstanding: 0,
+            waiting: 0,
+            replies: VecDeque::new(),
+            timeout: None,
+            now: Time::ZERO,
+        };
+        engine.set_depth(depth);
+        engine
     }
 
     /// Takes in one event at `now`.
@@ -104,27 +168,51 @@ impl Engine {
     /// # Errors
     /// If the flow or ticket is unknown or the scheduler refuses a promise; nothing has changed then.
     pub fn handle_input(&mut self, now: Time, input: Input) -> Result<(), InputError> {
-        let _ = (now, input);
+        let now = self.now.max(now);
+        match input {
+            Input::Arrival(request) => self.on_arrival(now, request)?,
+            Input::Completion(completion) => self.on_completion(now, &completion)?,
+            Input::Timeout => {}
+            Input::Configure(flow, slo) => self.configure(now, flow, slo)?,
+            Input::Remove(flow) => self.remove(now, flow)?,
+        }
+        self.now = now;
+        self.timeout = None;
         Ok(())
     }
 
     /// The next thing to do at `now`: replies first, then submissions while fewer than the
     /// dispatch depth are outstanding.
     pub fn poll_output(&mut self, now: Time) -> Option<Output> {
-        let _ = now;
-        None
+        self.now = self.now.max(now);
+        self.timeout = None;
+        if let Some(record) = self.replies.pop_front() {
+            return Some(Output::Reply(record));
+        }
+        if self.outstanding >= self.depth || self.waiting == 0 {
+            return None;
+        }
+        match self.scheduler.poll_dispatch(self.now) {
+            Decision::Dispatch(dispatch) => self.submit(&dispatch).map(Output::Submit),
+            Decision::WaitUntil(instant) => {
+                self.timeout = Some(instant);
+                None
+            }
+            Decision::Blocked | Decision::Idle => None,
+        }
     }
 
-    /// When to call [`Engine::handle_input`] with [`Input::Timeout`], if the scheduler waits for an instant.
+    /// When to call [`Engine::handle_input`] with [`Input::Timeout`], if the scheduler waits for an
+    /// instant. Known once [`Engine::poll_output`] has given `None`.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        None
+    pub const fn poll_timeout(&self) -> Option<Time> {
+        self.timeout
     }
 
     /// Requests at the store now.
     #[must_use]
-    pub fn outstanding(&self) -> u32 {
-        0
+    pub const fn outstanding(&self) -> u32 {
+        self.outstanding
     }
 
     /// Requests of `flow` that wait in the scheduler.
@@ -135,13 +223,162 @@ impl Engine {
 
     /// Requests of all flows that wait in the scheduler.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        0
+    pub const fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// The name of the scheduler inside.
     pub fn scheduler_name(&self) -> &'static str {
         self.scheduler.name()
+    }
+
+    /// What `flow` is promised; `None` for an unknown flow.
+    #[must_use]
+    pub fn slo(&self, flow: FlowId) -> Option<&Slo> {
+        self.flows.get(flow.index())?.as_ref().map(|known| &known.slo)
+    }
+
+    /// All configured flows with their promises, by number.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, &Slo)> {
+        let numbered = (0..).map(FlowId).zip(&self.flows);
+        numbered.filter_map(|(flow, known)| Some((flow, &known.as_ref()?.slo)))
+    }
+
+    /// How many requests may be outstanding at the store.
+    #[must_use]
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Changes how many requests may be outstanding. If more are now, nothing is submitted until
+    /// enough of them are completed; their tickets stay good, with slots at or above the new depth.
+    pub fn set_depth(&mut self, depth: NonZeroU32) {
+        self.depth = depth.get();
+        let length = self.slots.len().max(self.depth as usize);
+        self.slots.resize(length, Slot { generation: 0, in_flight: None });
+        self.free.clear();
+        self.free.reserve(length);
+        let vacant = |&slot: &u32| self.slots[slot as usize].in_flight.is_none();
+        self.free.extend((0..self.depth).rev().filter(vacant));
+        self.replies.reserve(length.saturating_sub(self.replies.len()));
+    }
+
+    /// Changes who gets the capacity that the promises leave over.
+    ///
+    /// # Errors
+    /// [`ConfigureError::Unsupported`] if the scheduler inside knows no such choice.
+    pub fn set_spare(&mut self, now: Time, spare: SpareCapacity) -> Result<(), ConfigureError> {
+        let now = self.now.max(now);
+        self.scheduler.set_spare(now, spare)?;
+        self.now = now;
+        Ok(())
+    }
+
+    /// Changes the scheduler. `successor` must be without flows; it gets every flow and every waiting
+    /// request, in the order in which the old one would have dispatched them. They are tagged as if
+    /// they arrived now; their records keep the arrival, and the promise, that they came with.
+    ///
+    /// # Errors
+    /// If `successor` refuses a flow; the old scheduler stays in place, nothing has changed then.
+    ///
+    /// # Panics
+    /// If a scheduler breaks its contract: the old one keeps requests back, or the new one refuses a
+    /// request of a flow that it has accepted.
+    pub fn replace_scheduler(
+        &mut self,
+        now: Time,
+        mut successor: Box<dyn Scheduler + Send>,
+    ) -> Result<(), ConfigureError> {
+        let now = self.now.max(now);
+        for (flow, slo) in self.flows() {
+            successor.configure(now, flow, slo)?;
+        }
+        let mut moved = 0;
+        while let Some(dispatch) = self.scheduler.evict(now) {
+            let Dispatch { request, arrival: arrived, promise, finish_tag: _ } = dispatch;
+            let accepted = successor.on_arrival(now, Arrival { request, arrived, promise });
+            assert!(accepted.is_ok(), "{} refused a flow that it had accepted", successor.name());
+            moved += 1;
+        }
+        assert_eq!(moved, self.waiting, "{} kept requests back", self.scheduler.name());
+        self.scheduler = successor;
+        self.now = now;
+        self.timeout = None;
+        Ok(())
+    }
+
+    fn on_arrival(&mut self, now: Time, request: Request) -> Result<(), InputError> {
+        let flow = request.flow;
+        let known = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
+        let known = known.ok_or(ConfigureError::UnknownFlow(flow))?;
+        let mut meter = known.meter;
+        let inside = meter.arrive(now, request.cost);
+        let promise = known.slo.envelope().filter(|_| inside).map(Envelope::latency);
+        self.scheduler.on_arrival(now, Arrival { request, arrived: now, promise })?;
+        known.meter = meter;
+        self.waiting += 1;
+        Ok(())
+    }
+
+    fn on_completion(&mut self, now: Time, completion: &Completion) -> Result<(), InputError> {
+        let Ticket { slot, generation } = completion.ticket;
+        let unknown = InputError::UnknownTicket(completion.ticket);
+        let entry = self.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation);
+        let entry = entry.ok_or(unknown)?;
+        let InFlight { request, arrival, dispatch, promise } = entry.in_flight.take().ok_or(unknown)?;
+        entry.generation = generation.wrapping_add(1);
+        if slot < self.depth {
+            self.free.push(slot);
+        }
+        self.outstanding -= 1;
+        let outcome = completion.outcome;
+        self.replies.push_back(Record { request, arrival, dispatch, completion: now, promise, outcome });
+        self.scheduler.on_completion(now, &request, completion);
+        Ok(())
+    }
+
+    fn configure(&mut self, now: Time, flow: FlowId, slo: Slo) -> Result<(), InputError> {
+        if flow > FlowId::MAX {
+            return Err(ConfigureError::FlowOutOfRange(flow).into());
+        }
+        self.scheduler.configure(now, flow, &slo)?;
+        if self.flows.len() <= flow.index() {
+            self.flows.resize(flow.index() + 1, None);
+        }
+        let entry = &mut self.flows[flow.index()];
+        let old = entry.filter(|known| !known.slo.is_background()).map(|known| known.meter);
+        let (burst, rate) = slo.envelope().map_or((Cost::ZERO, Rate::default()), |e| (e.burst(), e.rate()));
+        let mut meter = old.unwrap_or(TokenBucket::new(now, burst, rate));
+        meter.reconfigure(now, burst, rate);
+        *entry = Some(Flow { slo, meter });
+        Ok(())
+    }
+
+    fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), InputError> {
+        if self.slo(flow).is_none() {
+            return Err(ConfigureError::UnknownFlow(flow).into());
+        }
+        self.scheduler.remove(now, flow)?;
+        self.flows[flow.index()] = None;
+        Ok(())
+    }
+
+    /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
+    fn submit(&mut self, dispatch: &Dispatch) -> Option<Submission> {
+        let slot = self.free.pop()?;
+        let Dispatch { request, arrival, promise, finish_tag: _ } = *dispatch;
+        let entry = &mut self.slots[slot as usize];
+        entry.in_flight = Some(InFlight { request, arrival, dispatch: self.now, promise });
+        let ticket = Ticket { slot, generation: entry.generation };
+        self.outstanding += 1;
+        self.waiting -= 1;
+        Some(Submission { ticket, request })
+    }
+}
+
+impl From<ConfigureError> for InputError {
+    fn from(error: ConfigureError) -> Self {
+        Self::Configure(error)
     }
 }
 

@@ -7,6 +7,18 @@ use crate::units::Cost;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
+impl FlowId {
+    /// The largest flow number, 1 048 575. Tables are as long as the largest number in use and take
+    /// about 400 bytes per flow (264 of state, 128 of room in heaps), so one wrong number costs at most
+    /// 400 MiB.
+    pub const MAX: Self = Self((1 << 20) - 1);
+
+    /// The number as an index into a table.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The driver's own name for a request; the core hands it back untouched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -45,7 +57,8 @@ pub struct Request {
 }
 
 /// Names one dispatched request until its completion. A ticket is used once: a second completion
-/// with the same ticket is an error, even after its slot has been given to another request.
+/// with the same ticket is an error, even after its slot has been given to another request (until
+/// that slot has been used 2³² times).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
     pub(crate) slot: u32,
@@ -53,8 +66,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The index of the request in the table of outstanding ones, always below the dispatch depth:
-    /// a driver may keep its own per-request data in an array of that size.
+    /// The index of the request in the table of outstanding ones, below the dispatch depth at the
+    /// time of submission: a driver may keep its own per-request data in an array of that size.
     #[must_use]
     pub const fn slot(self) -> usize {
         self.slot as usize

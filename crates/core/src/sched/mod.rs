@@ -4,10 +4,13 @@ use core::fmt;
 
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
-use crate::units::Time;
+use crate::units::{Span, Time};
 
 pub mod fcfs;
 pub mod pclock;
+
+mod fair;
+mod spare;
 
 /// Decides which waiting request is dispatched next.
 ///
@@ -29,11 +32,12 @@ pub trait Scheduler {
     /// If it is not known or has requests waiting; nothing has changed then.
     fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), ConfigureError>;
 
-    /// Takes in a request that arrived at `now`.
+    /// Takes in a request at `now`. It is tagged as of `now`; `arrival.arrived` and
+    /// `arrival.promise` are handed back untouched at its dispatch.
     ///
     /// # Errors
-    /// If its flow was never configured; nothing has changed then.
-    fn on_arrival(&mut self, now: Time, request: Request) -> Result<(), ConfigureError>;
+    /// If its flow was never configured, or no more requests can wait; nothing has changed then.
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError>;
 
     /// Chooses what to dispatch now. The caller respects the dispatch depth.
     fn poll_dispatch(&mut self, now: Time) -> Decision;
@@ -43,6 +47,93 @@ pub trait Scheduler {
 
     /// The number of requests of `flow` that wait; 0 for an unknown flow.
     fn backlog(&self, flow: FlowId) -> usize;
+
+    /// Changes at run time who gets the capacity that the promises leave over.
+    ///
+    /// # Errors
+    /// [`ConfigureError::Unsupported`] if the scheduler knows no such choice (the default).
+    fn set_spare(&mut self, now: Time, spare: SpareCapacity) -> Result<(), ConfigureError> {
+        let _ = (now, spare);
+        Err(ConfigureError::Unsupported)
+    }
+
+    /// Gives up one waiting request, in the order of dispatch, to a scheduler that takes over; `None`
+    /// once nothing waits. The default asks [`Scheduler::poll_dispatch`], at the instants that it
+    /// wants to wait for; a scheduler that can answer [`Decision::Blocked`] must bring its own.
+    fn evict(&mut self, now: Time) -> Option<Dispatch> {
+        let mut at = now;
+        loop {
+            match self.poll_dispatch(at) {
+                Decision::Dispatch(dispatch) => return Some(dispatch),
+                Decision::WaitUntil(later) if later > at => at = later,
+                Decision::WaitUntil(_) | Decision::Blocked | Decision::Idle => return None,
+            }
+        }
+    }
+}
+
+/// A request on its way into a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The request.
+    pub request: Request,
+    /// When it arrived; before the `now` of the call if it has waited in another scheduler.
+    pub arrived: Time,
+    /// What it was promised at its arrival; see [`crate::Record::promise`]. Schedulers carry it and
+    /// do not look at it.
+    pub promise: Option<Span>,
+}
+
+impl Arrival {
+    /// A request that arrives at `now` and is promised nothing.
+    #[must_use]
+    pub const fn new(now: Time, request: Request) -> Self {
+        Self { request, arrived: now, promise: None }
+    }
+}
+
+/// Who gets the capacity that the promises leave over (pClock, section 3.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpareCapacity {
+    /// The guaranteed flows: background requests go only when no guaranteed request waits.
+    #[default]
+    Flows,
+    /// The background flows, in batches of what the promises are known to leave over.
+    Background,
+    /// The background flows, with only this share of each batch.
+    Share(Permille),
+}
+
+/// A share in thousandths, from 0 to 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Permille(u16);
+
+impl Permille {
+    /// Everything.
+    pub const ALL: Self = Self(1_000);
+
+    /// A share of `permille` thousandths; `None` above 1000.
+    #[must_use]
+    pub const fn new(permille: u16) -> Option<Self> {
+        if permille > Self::ALL.0 { None } else { Some(Self(permille)) }
+    }
+
+    /// The number itself.
+    #[must_use]
+    pub const fn as_u16(self) -> u16 {
+        self.0
+    }
+}
+
+impl SpareCapacity {
+    /// The share of each batch that goes to the background.
+    pub(crate) const fn background_share(self) -> Permille {
+        match self {
+            Self::Flows => Permille(0),
+            Self::Background => Permille::ALL,
+            Self::Share(share) => share,
+        }
+    }
 }
 
 /// A request chosen for dispatch.
@@ -54,6 +145,8 @@ pub struct Dispatch {
     pub arrival: Time,
     /// The finish tag by which it was chosen, where the scheduler's tags are instants.
     pub finish_tag: Option<Time>,
+    /// The promise that came in with its [`Arrival`].
+    pub promise: Option<Span>,
 }
 
 /// The answer of [`Scheduler::poll_dispatch`].
@@ -77,8 +170,12 @@ pub enum ConfigureError {
     UnknownFlow(FlowId),
     /// The flow still has requests waiting.
     Busy(FlowId),
-    /// The flow's number is above the largest that the tables may grow to.
+    /// The flow's number is above [`FlowId::MAX`].
     FlowOutOfRange(FlowId),
+    /// As many requests wait as the tables can hold (2³² − 1).
+    TooManyWaiting,
+    /// The scheduler has no such setting.
+    Unsupported,
 }
 
 impl fmt::Display for ConfigureError {
@@ -86,7 +183,11 @@ impl fmt::Display for ConfigureError {
         match self {
             Self::UnknownFlow(flow) => write!(f, "flow {} is not configured", flow.0),
             Self::Busy(flow) => write!(f, "flow {} has requests waiting", flow.0),
-            Self::FlowOutOfRange(flow) => write!(f, "flow {} is above the largest flow number", flow.0),
+            Self::FlowOutOfRange(flow) => {
+                write!(f, "flow {} is above the largest flow number, {}", flow.0, FlowId::MAX.0)
+            }
+            Self::TooManyWaiting => f.write_str("as many requests wait as the tables can hold"),
+            Self::Unsupported => f.write_str("the scheduler has no such setting"),
         }
     }
 }

@@ -1,0 +1,197 @@
+//! Waiting requests: one slab for all of them, and first-in-first-out lists threaded through it.
+//!
+//! ```text
+//!  nodes  [ 0: r a ─┐ | 1: free ─┐ | 2: r b ┄ | 3: r c ┄ | 4: free ┄ ]   one Vec, u32 links
+//!                   └──> 3       └──> 4
+//!  Fifo of flow 7: head 0, tail 3, length 2        free list: 1 -> 4
+//! ```
+//!
+//! The slab grows to the load's high-water mark and then no operation allocates. A node is at most
+//! 96 bytes (asserted below); a queue is 12.
+
+use alloc::vec::Vec;
+
+use crate::request::Request;
+use crate::sched::Arrival;
+use crate::units::{Span, Time};
+
+/// "No node" in a link.
+const NONE: u32 = u32::MAX;
+
+/// The most requests that can wait at once: links are 32 bits wide.
+pub(crate) const WAITING_MAX: usize = NONE as usize;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// The scheduler's tag, whatever it means to it.
+    pub(crate) tag: u128,
+    /// Its place in the order of all arrivals.
+    pub(crate) sequence: u64,
+    pub(crate) request: Request,
+    pub(crate) arrived: Time,
+    /// δ, or 0 where nothing was promised (δ is never 0): half the size of an `Option`.
+    promise_nanos: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    waiting: Waiting,
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Node>() <= 96, "a waiting request takes at most 96 bytes");
+
+/// A queue within a [`Slab`]. Every method takes the slab: they must belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    length: u32,
+}
+
+/// The nodes of all queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab {
+    nodes: Vec<Node>,
+    free: u32,
+}
+
+impl Waiting {
+    pub(crate) fn new(arrival: Arrival, sequence: u64, tag: u128) -> Self {
+        let promise_nanos = arrival.promise.map_or(0, Span::as_nanos);
+        Self { tag, sequence, request: arrival.request, arrived: arrival.arrived, promise_nanos }
+    }
+
+    pub(crate) fn promise(&self) -> Option<Span> {
+        if self.promise_nanos == 0 { None } else { Some(Span::from_nanos(self.promise_nanos)) }
+    }
+}
+
+impl Slab {
+    pub(crate) const fn new() -> Self {
+        Self { nodes: Vec::new(), free: NONE }
+    }
+
+    /// Whether no further request fits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.free == NONE && self.nodes.len() >= WAITING_MAX
+    }
+
+    fn insert(&mut self, waiting: Waiting) -> u32 {
+        let node = Node { waiting, next: NONE };
+        if self.free == NONE {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.nodes[index as usize].next;
+            self.nodes[index as usize] = node;
+            index
+        }
+    }
+}
+
+impl Fifo {
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, length: 0 };
+
+    pub(crate) const fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Appends; the slab must not be full.
+    pub(crate) fn push(&mut self, slab: &mut Slab, waiting: Waiting) {
+        let index = slab.insert(waiting);
+        if self.tail == NONE {
+            self.head = index;
+        } else {
+            slab.nodes[self.tail as usize].next = index;
+        }
+        self.tail = index;
+        self.length += 1;
+    }
+
+    /// Takes the oldest.
+    pub(crate) fn pop(&mut self, slab: &mut Slab) -> Option<Waiting> {
+        let index = self.head;
+        let node = *slab.nodes.get(index as usize)?;
+        self.head = node.next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        self.length -= 1;
+        slab.nodes[index as usize].next = slab.free;
+        slab.free = index;
+        Some(node.waiting)
+    }
+
+    /// The oldest.
+    pub(crate) fn front<'slab>(&self, slab: &'slab Slab) -> Option<&'slab Waiting> {
+        slab.nodes.get(self.head as usize).map(|node| &node.waiting)
+    }
+
+    /// The youngest.
+    pub(crate) fn back<'slab>(&self, slab: &'slab Slab) -> Option<&'slab Waiting> {
+        slab.nodes.get(self.tail as usize).map(|node| &node.waiting)
+    }
+
+    /// Calls `visit` on each, oldest first.
+    pub(crate) fn for_each_mut(&self, slab: &mut Slab, mut visit: impl FnMut(&mut Waiting)) {
+        let mut index = self.head;
+        while let Some(node) = slab.nodes.get_mut(index as usize) {
+            visit(&mut node.waiting);
+            index = node.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{FlowId, Operation, RequestId};
+    use crate::units::Cost;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn waiting(id: u64) -> Waiting {
+        let request = Request {
+            id: RequestId(id),
+            flow: FlowId(0),
+            operation: Operation::Read,
+            offset: 0,
+            length: 0,
+            cost: Cost::ONE,
+        };
+        Waiting::new(Arrival::new(Time::ZERO, request), id, 0)
+    }
+
+    proptest! {
+        /// Queues that share a slab agree with queues of their own, and freed nodes are used again.
+        #[test]
+        fn queues_share_a_slab(steps in prop::collection::vec((0_usize..5, any::<bool>()), 0..500)) {
+            let mut slab = Slab::new();
+            let mut queues = [Fifo::EMPTY; 5];
+            let mut model = [const { VecDeque::new() }; 5];
+            let mut most = 0;
+            for (id, (which, push)) in steps.into_iter().enumerate() {
+                let id = id as u64;
+                if push {
+                    queues[which].push(&mut slab, waiting(id));
+                    model[which].push_back(id);
+                } else {
+                    let taken = queues[which].pop(&mut slab).map(|w| w.request.id.0);
+                    prop_assert_eq!(taken, model[which].pop_front());
+                }
+                most = most.max(model.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(queues[which].len(), model[which].len());
+                prop_assert_eq!(queues[which].front(&slab).map(|w| w.sequence), model[which].front().copied());
+                prop_assert_eq!(queues[which].back(&slab).map(|w| w.sequence), model[which].back().copied());
+            }
+            prop_assert_eq!(slab.nodes.len(), most);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! In steady state an arrival, its dispatch and its completion allocate nothing.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::num::NonZeroU32;
+
+use common::{request, slo};
+use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::*;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches a thread-local cell that
+// needs no allocation and no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Rounds of arrivals for every flow, each followed by as many dispatches and completions.
+fn rounds(engine: &mut Engine, now: &mut u64, flows: usize, rounds: usize) {
+    for round in 0..rounds {
+        for flow in 0..flows {
+            let request = request(round as u64, flow, 1_000);
+            engine.handle_input(Time::from_nanos(*now), Input::Arrival(request)).unwrap();
+            *now += 1_000;
+        }
+        while let Some(output) = engine.poll_output(Time::from_nanos(*now)) {
+            *now += 500;
+            if let Output::Submit(Submission { ticket, .. }) = output {
+                let completion = Completion { ticket, outcome: Outcome::Done };
+                engine.handle_input(Time::from_nanos(*now), Input::Completion(completion)).unwrap();
+            }
+        }
+    }
+}
+
+fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usize) -> u64 {
+    let mut engine = Engine::new(scheduler, NonZeroU32::new(8).unwrap());
+    for flow in 0..flows {
+        let slo = if flow % 5 == 4 { Slo::background() } else { slo(3 + flow as u64 % 4, 1_000, 20) };
+        engine.handle_input(Time::ZERO, Input::Configure(FlowId(flow as u32), slo)).unwrap();
+    }
+    let mut now = 0;
+    rounds(&mut engine, &mut now, flows, 2);
+    let before = ALLOCATIONS.get();
+    rounds(&mut engine, &mut now, flows, 5);
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_hot_path_allocates_nothing() {
+    for flows in [10, 10_000] {
+        assert_eq!(allocations_in_steady_state(Box::new(Fcfs::new()), flows), 0);
+        for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
+            let pclock = Box::new(PClock::with_spare(spare));
+            assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");
+        }
+    }
+    assert!(ALLOCATIONS.get() > 0, "the counter counts");
+}
