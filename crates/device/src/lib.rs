@@ -43,6 +43,7 @@ pub trait Device {
     /// When the next access will finish; `None` if the device is idle.
     fn next_event(&self) -> Option<Time>;
 
-    /// The next access that has finished by `now`, in the order of finishing.
+    /// The next access that has finished by `now`, in the order of finishing. A driver that comes
+    /// late may go on from there: the device's own time is that of the completion, not `now`.
     fn poll_completion(&mut self, now: Time) -> Option<Finished>;
 }
