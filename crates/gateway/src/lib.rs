@@ -1,3 +1,21 @@
 //! The live gateway: NBD sessions in front of stores, one scheduling engine per store.
+//!
+//! ```text
+//!  config ──> Server::start ──> front thread: accept, handshake ──> store thread: ring, engine,
+//!                                                                   sessions, files, device model
+//! ```
 
+mod backing;
+mod buffers;
+mod catalogue;
 pub mod config;
+mod front;
+mod listener;
+mod mailbox;
+mod ring;
+mod server;
+mod store;
+
+pub use backing::BackingError;
+pub use listener::ListenError;
+pub use server::{Ended, Server, StartError, VolumeAccount};

@@ -1,10 +1,86 @@
 //! The configuration: one TOML file, strict keys, units in values.
+//!
+//! ```text
+//!  text ──> toml (spans) ──> sections: keys, values, units ──> rules: names, ranges, paths ──> Config
+//!              │                 │                               │
+//!              └─────────────────┴── Problem { span, key, message, remedy } ──> ConfigError (all at once)
+//! ```
+//!
+//! Nothing is guessed and nothing is rounded: an unknown key, a value without its unit or one that is
+//! finer than the resolution is a problem. If there is a problem there is no [`Config`]. What needs
+//! the system (whether a file exists, how large it is) is checked when the gateway opens it.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Rate, Slo, Span};
+
+mod error;
+mod rules;
+mod sections;
+mod suggest;
+mod table;
+mod values;
+
+pub use error::{ConfigError, Problem};
+pub use values::ShownBytes;
+
+/// A commented file that shows every key. [`parse`] accepts it.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// The largest file that [`load`] reads, in bytes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// At most this many problems are listed; the last one says how many more there are.
+pub const PROBLEMS_MAX: usize = 200;
+
+/// Reads and checks the file at `path`. Relative paths inside it start at its folder.
+///
+/// # Errors
+/// If the file cannot be read, is not UTF-8, is above [`FILE_BYTES_MAX`], or [`parse`] refuses it.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let whole_file = |message: String, remedy: &str| {
+        let problem = Problem { span: 0..0, key: String::new(), message, remedy: remedy.to_owned() };
+        ConfigError { file: path.to_owned(), text: String::new(), problems: vec![problem] }
+    };
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return Err(whole_file(format!("cannot read the file: {error}"), "check its name and permissions"));
+    }
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("the file is larger than {}", values::ShownBytes(FILE_BYTES_MAX));
+        return Err(whole_file(message, "name a configuration file"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.split(|byte| *byte == b'\n').count();
+        whole_file(format!("line {line} is not UTF-8"), "save the file as UTF-8")
+    })?;
+    parse(&text, path)
+}
+
+/// Checks `text` as the content of `file`, which gives errors their name and relative paths their
+/// folder; it need not exist.
+///
+/// # Errors
+/// Every problem of the text, in its order, up to [`PROBLEMS_MAX`] of them.
+pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
+    sections::read(text, file.parent().unwrap_or(Path::new(""))).map_err(|mut problems| {
+        problems.sort_by(|a, b| (a.span.start, &a.key, &a.message).cmp(&(b.span.start, &b.key, &b.message)));
+        if problems.len() > PROBLEMS_MAX {
+            let message = format!("{} more problems are not listed", problems.len() - (PROBLEMS_MAX - 1));
+            problems.truncate(PROBLEMS_MAX - 1);
+            let span = problems.last().map_or(0..0, |last| last.span.clone());
+            let remedy = "correct those above first".to_owned();
+            problems.push(Problem { span, key: String::new(), message, remedy });
+        }
+        ConfigError { file: file.to_owned(), text: text.to_owned(), problems }
+    })
+}
 
 /// A whole configuration, checked as far as that goes without touching the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +109,9 @@ pub struct GatewayConfig {
 /// One address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// `tcp://HOST:PORT`.
+    /// `tcp://ADDRESS:PORT`; port 0 lets the system choose.
     Tcp(SocketAddr),
-    /// `unix://PATH`.
+    /// `unix:///ABSOLUTE/PATH`, or `unix:PATH` from the file's folder.
     Unix(PathBuf),
 }
 
@@ -46,7 +122,8 @@ pub struct StoreConfig {
     pub name: String,
     /// The file or block device that its volumes are slices of; `None` if each has its own.
     pub path: Option<PathBuf>,
-    /// Requests per second that promises may count on; `None` if not stated.
+    /// Requests per second that promises may count on; `None` if not stated. With an emulated
+    /// device and nothing stated, the device's rate.
     pub capacity: Option<Rate>,
     /// What to do with promises that do not fit the capacity.
     pub admission: Admission,
@@ -54,7 +131,7 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
-    /// Requests outstanding at the device.
+    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -117,8 +194,40 @@ pub struct VolumeConfig {
     pub slo: Slo,
     /// Refuse writes.
     pub read_only: bool,
-    /// Bytes in flight above which the volume's sockets are not read.
+    /// Bytes in flight above which the volume's sockets are not read. A single request larger than
+    /// this is still served, alone.
     pub in_flight_max: u64,
     /// Free text shown to clients.
     pub description: String,
 }
+
+impl Config {
+    /// The volumes of the store with this index into [`Config::stores`], in the order of the file.
+    pub fn volumes_of(&self, store: usize) -> impl Iterator<Item = &VolumeConfig> {
+        self.volumes.iter().filter(move |volume| volume.store == store)
+    }
+}
+
+impl std::fmt::Display for Listen {
+    /// As it is written in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Unix(path) if path.is_absolute() => write!(f, "unix://{}", path.display()),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl std::fmt::Display for SchedulerKind {
+    /// As it is written in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PClock => "pclock",
+            Self::Fcfs => "fcfs",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

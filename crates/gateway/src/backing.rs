@@ -1,0 +1,225 @@
+//! The files and block devices behind volumes.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::{Config, StoreConfig, VolumeConfig};
+
+/// How long to wait for a file that is locked, and how long between two attempts.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+const LOCK_RETRY: Duration = Duration::from_millis(20);
+
+/// The opened files of one store.
+#[derive(Debug)]
+pub(crate) struct Backings {
+    /// Each file once.
+    pub(crate) files: Vec<File>,
+    /// For each of the store's volumes, in order: index into `files`, first byte, bytes.
+    pub(crate) slices: Vec<Slice>,
+}
+
+/// Where a volume's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// Why a backing cannot be used. Every message names the key, the path and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackingError {
+    /// It is not there.
+    #[error(
+        "{key}: {path} does not exist; create it (for a file: truncate -s {need} {path}) or correct the path"
+    )]
+    Missing {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+        /// Bytes that the volumes need.
+        need: u64,
+    },
+    /// It cannot be opened.
+    #[error("{key}: cannot open {path} for {access}: {source}")]
+    Open {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+        /// Reading, or reading and writing.
+        access: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is neither a regular file nor a block device.
+    #[error("{key}: {path} is neither a regular file nor a block device")]
+    Kind {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another process has it.
+    #[error(
+        "{key}: {path} is locked by another process; stop that one first, two writers would corrupt the data"
+    )]
+    Locked {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// It ends before the volume does.
+    #[error(
+        "{key}: {path} has {have} bytes, but the volume ends at byte {need}; enlarge it (for a file: truncate -s {need} {path}) or make the volume smaller"
+    )]
+    TooSmall {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+        /// Bytes that it has.
+        have: u64,
+        /// Bytes that the volume needs.
+        need: u64,
+    },
+    /// A whole-file volume whose size is not a multiple of the block size.
+    #[error("{key}: {path} has {have} bytes, which is no multiple of {block}; set the volume's size to one")]
+    Unaligned {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+        /// Bytes that it has.
+        have: u64,
+        /// The block size.
+        block: u32,
+    },
+}
+
+/// Smallest unit of access: any byte through the page cache, 4 KiB around it.
+pub(crate) fn block_minimum(store: &StoreConfig) -> u32 {
+    if store.direct { 4096 } else { 1 }
+}
+
+/// Opens and locks every file that the volumes of store number `store` lie in.
+pub(crate) fn open(config: &Config, store: usize) -> Result<Backings, BackingError> {
+    let store_config = &config.stores[store];
+    let mut opened: HashMap<PathBuf, (u32, u64)> = HashMap::new();
+    let mut backings = Backings { files: Vec::new(), slices: Vec::new() };
+    let volumes: Vec<&VolumeConfig> = config.volumes.iter().filter(|volume| volume.store == store).collect();
+    for volume in &volumes {
+        let (key, path) = location(store_config, volume);
+        let sharing: Vec<&&VolumeConfig> =
+            volumes.iter().filter(|other| location(store_config, other).1 == path).collect();
+        let (file, have) = match opened.get(path) {
+            Some(&known) => known,
+            None => {
+                let need =
+                    sharing.iter().map(|other| other.offset + other.size.unwrap_or(0)).max().unwrap_or(0);
+                let writable = sharing.iter().any(|other| !other.read_only);
+                let (file, have) = open_one(&key, path, writable, store_config.direct, need)?;
+                backings.files.push(file);
+                let entry = (backings.files.len() as u32 - 1, have);
+                opened.insert(path.to_path_buf(), entry);
+                entry
+            }
+        };
+        backings.slices.push(slice(store_config, volume, file, have)?);
+    }
+    Ok(backings)
+}
+
+/// The key that names a volume's backing, and the path.
+fn location<'a>(store: &'a StoreConfig, volume: &'a VolumeConfig) -> (String, &'a Path) {
+    match (&volume.path, &store.path) {
+        (Some(path), _) => (format!("volume.{}.path", volume.name), path),
+        (None, Some(path)) => (format!("store.{}.path", store.name), path),
+        (None, None) => unreachable!("the configuration gives every volume a path"),
+    }
+}
+
+fn slice(store: &StoreConfig, volume: &VolumeConfig, file: u32, have: u64) -> Result<Slice, BackingError> {
+    let (_, path) = location(store, volume);
+    let path = path.to_path_buf();
+    let size = volume.size.unwrap_or_else(|| have.saturating_sub(volume.offset));
+    let need = volume.offset + size;
+    let key = format!("volume.{}", volume.name);
+    if need > have || size == 0 {
+        return Err(BackingError::TooSmall { key, path, have, need: need.max(volume.offset + 512) });
+    }
+    let block = block_minimum(store);
+    if !size.is_multiple_of(u64::from(block)) {
+        return Err(BackingError::Unaligned { key, path, have, block });
+    }
+    Ok(Slice { file, offset: volume.offset, size })
+}
+
+fn open_one(
+    key: &str,
+    path: &Path,
+    writable: bool,
+    direct: bool,
+    need: u64,
+) -> Result<(File, u64), BackingError> {
+    let (key, owned) = (key.to_owned(), path.to_path_buf());
+    let access = if writable { "reading and writing" } else { "reading" };
+    let mut options = OpenOptions::new();
+    options.read(true).write(writable);
+    if direct {
+        options.custom_flags(libc::O_DIRECT);
+    }
+    let mut file = match options.open(path) {
+        Ok(file) => file,
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(BackingError::Missing { key, path: owned, need });
+        }
+        Err(source) => return Err(BackingError::Open { key, path: owned, access, source }),
+    };
+    let open_error = |source| BackingError::Open { key: key.clone(), path: owned.clone(), access, source };
+    let kind = file.metadata().map_err(open_error)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(BackingError::Kind { key, path: owned });
+    }
+    lock(&file, writable).map_err(|error| match error.raw_os_error() {
+        Some(libc::EWOULDBLOCK) => BackingError::Locked { key: key.clone(), path: owned.clone() },
+        _ => open_error(error),
+    })?;
+    // Seeking to the end gives the size of files and of block devices alike.
+    let have = file.seek(SeekFrom::End(0)).map_err(open_error)?;
+    Ok((file, have))
+}
+
+/// Lets other processes have `file`, also while something still holds its description open.
+pub(crate) fn unlock(file: &File) {
+    // There is nothing to be done about a failure; the lock goes with the description.
+    // SAFETY: plain system call on an open descriptor.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
+/// Waits a little for a lock: the kernel takes the ring of a process that was killed apart in its
+/// own time, and until then the files in it keep their locks.
+fn lock(file: &File, writable: bool) -> io::Result<()> {
+    let operation = if writable { libc::LOCK_EX } else { libc::LOCK_SH };
+    let give_up = Instant::now() + LOCK_PATIENCE;
+    loop {
+        // SAFETY: plain system call on an open descriptor.
+        if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EWOULDBLOCK) || Instant::now() >= give_up {
+            return Err(error);
+        }
+        thread::sleep(LOCK_RETRY);
+    }
+}

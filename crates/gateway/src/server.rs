@@ -1,0 +1,322 @@
+//! The gateway as a whole: opens everything, starts the threads, and ends them in order.
+//!
+//! ```text
+//!  front thread ──(sessions)──> store threads (one per store: ring, engine, sessions)
+//!       ▲                            ▲
+//!       └──────── Server ────────────┘   start, accounts, shutdown
+//! ```
+
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use evenkeel_core::sched::SpareCapacity;
+use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::{Engine, Envelope, Rate, Scheduler, Span, admission};
+use evenkeel_device::{ConstantRate, Device};
+use evenkeel_ledger::Account;
+
+use crate::backing::{self, BackingError};
+use crate::catalogue::{Catalogue, Entry, export};
+use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig};
+use crate::front::{Front, Stop};
+use crate::listener::{ListenError, Listener};
+use crate::mailbox::Mailbox;
+use crate::store::{Clock, Command, Parts, Store, StoreEnd, VolumeParts};
+
+/// How long to wait for a store's accounts before giving up on its thread.
+const ACCOUNTS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Vec<Listen>,
+    front: JoinHandle<()>,
+    front_mailbox: Mailbox<Stop>,
+    stores: Vec<RunningStore>,
+    drain_timeout: Duration,
+}
+
+#[derive(Debug)]
+struct RunningStore {
+    name: String,
+    mailbox: Mailbox<Command>,
+    thread: JoinHandle<StoreEnd>,
+}
+
+/// The account of one volume.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct VolumeAccount {
+    /// The volume's name.
+    pub volume: String,
+    /// The name of its store.
+    pub store: String,
+    /// Its account.
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+/// How a gateway ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The accounts of all volumes, as of the end.
+    pub accounts: Vec<VolumeAccount>,
+    /// Requests that were not answered within `gateway.drain_timeout`.
+    pub abandoned: usize,
+    /// What went wrong, by store.
+    pub failures: Vec<(String, io::Error)>,
+}
+
+/// Why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A file or device cannot be used.
+    #[error(transparent)]
+    Backing(#[from] BackingError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The promises do not fit the stated capacity.
+    #[error(
+        "store.{store}: its volumes' SLAs need {need}, but its capacity is {capacity}; lower a burst or rate, raise a latency, or set store.{store}.admission = \"warn\" to start all the same"
+    )]
+    DoesNotFit {
+        /// The store.
+        store: String,
+        /// The least capacity that would do.
+        need: Rate,
+        /// The stated one.
+        capacity: Rate,
+    },
+    /// The kernel gives no ring, thread or event descriptor.
+    #[error(
+        "store.{store}: cannot set up io_uring: {source} (it needs Linux 5.11 or later, kernel.io_uring_disabled = 0, and a sandbox that allows it)"
+    )]
+    Ring {
+        /// The store.
+        store: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread or event descriptor could not be made.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Server {
+    /// Opens the backings, binds the addresses and starts serving. If anything fails, nothing is
+    /// left running.
+    ///
+    /// # Errors
+    /// See [`StartError`]; every message names the key, path or address and the remedy.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        for (index, store) in config.stores.iter().enumerate() {
+            check_admission(config, index, store)?;
+        }
+        let clock = Clock::start();
+        let mut catalogue = Catalogue::default();
+        let mut parts = Vec::new();
+        for (index, store) in config.stores.iter().enumerate() {
+            parts.push(prepare(config, index, store, clock, &mut catalogue)?);
+        }
+        let mut listeners = Vec::new();
+        for listen in &config.gateway.listen {
+            listeners.push(Listener::bind(listen)?);
+        }
+        let addresses = listeners.iter().map(Listener::address).collect();
+        let stores = start_stores(parts)?;
+        let front_mailbox = Mailbox::new()?;
+        let front = Front {
+            listeners,
+            mailbox: front_mailbox.clone(),
+            catalogue,
+            stores: stores.iter().map(|store| store.mailbox.clone()).collect(),
+            connections: Arc::new(AtomicU32::new(0)),
+            connections_max: config.gateway.connections_max,
+            handshake_timeout: duration(config.gateway.handshake_timeout),
+        };
+        let front = thread::Builder::new().name("front".into()).spawn(move || front.run())?;
+        let drain_timeout = duration(config.gateway.drain_timeout);
+        Ok(Self { addresses, front, front_mailbox, stores, drain_timeout })
+    }
+
+    /// The addresses that clients can connect to, ports of 0 resolved.
+    #[must_use]
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// The accounts of all volumes, as of now. A store that does not answer is left out.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<VolumeAccount> {
+        let ask = |store: &RunningStore| {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            store.mailbox.send(Command::Accounts(sender));
+            receiver.recv_timeout(ACCOUNTS_TIMEOUT).unwrap_or_default()
+        };
+        self.stores.iter().flat_map(ask).collect()
+    }
+
+    /// Changes the scheduler of the store of that name, also while requests wait; whether there is one.
+    pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
+        let found = self.stores.iter().find(|running| running.name == store);
+        if let Some(running) = found {
+            running.mailbox.send(Command::Reschedule(scheduler(kind, spare)));
+        }
+        found.is_some()
+    }
+
+    /// Whether a store's thread has ended by itself, which it does only on a fault.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.stores.iter().any(|store| store.thread.is_finished())
+    }
+
+    /// Stops accepting, finishes what is in flight, syncs, and ends all threads.
+    #[must_use]
+    pub fn shutdown(self) -> Ended {
+        self.front_mailbox.send(Stop);
+        let mut ended = Ended { accounts: Vec::new(), abandoned: 0, failures: Vec::new() };
+        if self.front.join().is_err() {
+            ended.failures.push(("front".into(), io::Error::other("the thread panicked")));
+        }
+        let deadline = Instant::now() + self.drain_timeout;
+        for store in &self.stores {
+            store.mailbox.send(Command::Drain(deadline));
+        }
+        for store in self.stores {
+            match store.thread.join() {
+                Ok(end) => {
+                    ended.accounts.extend(end.accounts);
+                    ended.abandoned += end.abandoned;
+                    ended.failures.extend(end.result.err().map(|error| (store.name, error)));
+                }
+                Err(_) => ended.failures.push((store.name, io::Error::other("the thread panicked"))),
+            }
+        }
+        ended
+    }
+}
+
+/// The scheduler that a configuration names.
+fn scheduler(kind: SchedulerKind, spare: SpareTo) -> Box<dyn Scheduler + Send> {
+    match kind {
+        SchedulerKind::Fcfs => Box::new(Fcfs::new()),
+        SchedulerKind::PClock => Box::new(PClock::with_spare(match spare {
+            SpareTo::Flows => SpareCapacity::Flows,
+            SpareTo::Background => SpareCapacity::Background,
+        })),
+    }
+}
+
+fn check_admission(config: &Config, index: usize, store: &StoreConfig) -> Result<(), StartError> {
+    let volumes = config.volumes.iter().filter(|volume| volume.store == index);
+    let envelopes: Vec<Envelope> = volumes.filter_map(|volume| volume.slo.envelope().copied()).collect();
+    let need = admission::required_capacity(&envelopes).capacity;
+    match store.capacity {
+        Some(capacity) if !admission::admits(capacity, &envelopes) => match store.admission {
+            Admission::Refuse => Err(StartError::DoesNotFit { store: store.name.clone(), need, capacity }),
+            Admission::Warn => {
+                tracing::warn!(store = %store.name, %need, %capacity, "the SLAs do not fit the stated capacity");
+                Ok(())
+            }
+        },
+        _ => Ok(()),
+    }
+}
+
+fn prepare(
+    config: &Config,
+    index: usize,
+    store: &StoreConfig,
+    clock: Clock,
+    catalogue: &mut Catalogue,
+) -> Result<Parts, StartError> {
+    let backings = backing::open(config, index)?;
+    let mut volumes = Vec::new();
+    for (volume, slice) in config.volumes.iter().filter(|volume| volume.store == index).zip(&backings.slices)
+    {
+        let export = export(volume, slice, backing::block_minimum(store));
+        catalogue.entries.push(Entry {
+            name: volume.name.clone(),
+            export: export.clone(),
+            store: index,
+            volume: volumes.len() as u32,
+        });
+        volumes.push(VolumeParts {
+            name: volume.name.clone(),
+            export,
+            slice: *slice,
+            slo: volume.slo,
+            in_flight_max: volume.in_flight_max,
+        });
+    }
+    let device = store.emulate.map(|emulate| -> Box<dyn Device + Send> {
+        Box::new(ConstantRate::new(emulate.rate, emulate.servers))
+    });
+    Ok(Parts {
+        name: store.name.clone(),
+        clock,
+        engine: engine(store.scheduler, store.spare, store.depth),
+        device,
+        files: backings.files,
+        direct: store.direct,
+        volumes,
+        cpu: store.cpu,
+    })
+}
+
+fn engine(kind: SchedulerKind, spare: SpareTo, depth: NonZeroU32) -> Engine {
+    Engine::new(scheduler(kind, spare), depth)
+}
+
+/// Starts a thread per store and waits until each has its ring.
+fn start_stores(parts: Vec<Parts>) -> Result<Vec<RunningStore>, StartError> {
+    let mut running: Vec<RunningStore> = Vec::new();
+    for parts in parts {
+        let name = parts.name.clone();
+        match start_store(parts) {
+            Ok(store) => running.push(store),
+            Err(source) => {
+                for store in &running {
+                    store.mailbox.send(Command::Drain(Instant::now()));
+                }
+                return Err(StartError::Ring { store: name, source });
+            }
+        }
+    }
+    Ok(running)
+}
+
+fn start_store(parts: Parts) -> io::Result<RunningStore> {
+    let name = parts.name.clone();
+    let mailbox = Mailbox::new()?;
+    let own_mailbox = mailbox.clone();
+    let (report, started) = mpsc::sync_channel::<io::Result<()>>(1);
+    // The ring belongs to the thread that makes it, so the store is built on its own thread.
+    let thread = thread::Builder::new().name(format!("store-{name}")).spawn(move || {
+        match Store::new(parts, own_mailbox) {
+            Ok(store) => {
+                // The starter waits for this message and cannot have gone.
+                let _ = report.send(Ok(()));
+                store.run()
+            }
+            Err(error) => {
+                let _ = report.send(Err(error));
+                StoreEnd { accounts: Vec::new(), abandoned: 0, result: Ok(()) }
+            }
+        }
+    })?;
+    started.recv().unwrap_or_else(|_| Err(io::Error::other("the store's thread panicked")))?;
+    Ok(RunningStore { name, mailbox, thread })
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}

@@ -1,0 +1,362 @@
+//! One store: a thread that owns a ring, an engine, the store's files and all sessions of its
+//! volumes. Nothing on the data path is shared with another thread, so nothing is locked.
+//!
+//! ```text
+//!                    ┌────────────────────────── turn ──────────────────────────┐
+//!  ring.wait ──> completions ──> receive: parse ──> engine: arrival              │
+//!       ▲            │                                  │ poll_output            │
+//!       │            └──> access: done ──> engine: completion                    │
+//!       │                                               │                       │
+//!       └── submissions <── access: start <── Submit ───┤                       │
+//!           sends <──────── replies together <── Reply ─┘                       │
+//!                    └───────────────────────────────────────────────────────────┘
+//!  connections: Slab<Box<Connection>>   one socket each: receive state, replies to send
+//!  slots:       Slab<Slot>              one request each, from its header to its reply
+//!  volumes:     Vec<Volume>             export, slice, bytes in flight, who waits for room
+//! ```
+//!
+//! Bounded memory: a request takes up room in its volume (`in_flight`) from its header to the end
+//! of its reply's transmission; when the room is used up, the volume's sockets are not read.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use evenkeel_core::{Engine, FlowId, Slo, Time};
+use evenkeel_device::Device;
+use evenkeel_ledger::Ledger;
+use evenkeel_nbd::Export;
+use slab::Slab;
+
+use crate::backing::Slice;
+use crate::buffers::Pool;
+use crate::mailbox::Mailbox;
+use crate::ring::{Completed, Ring, Tag};
+use crate::server::VolumeAccount;
+
+mod access;
+mod connection;
+mod receive;
+mod send;
+
+use access::Slot;
+use connection::Connection;
+pub(crate) use connection::{Permit, Session};
+
+/// Memory that the pool keeps for reuse.
+const POOL_RETAINED: usize = 256 << 20;
+
+/// The clock of the whole gateway: nanoseconds since it started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+/// What the store's thread is told.
+pub(crate) enum Command {
+    /// Serve this negotiated connection.
+    Serve(Session),
+    /// Send the accounts of all volumes.
+    Accounts(SyncSender<Vec<VolumeAccount>>),
+    /// Use this scheduler from now on; waiting requests move over.
+    Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Take no more requests, finish what is in flight by the deadline, sync, end.
+    Drain(Instant),
+}
+
+/// How a store's thread ended.
+#[derive(Debug)]
+pub(crate) struct StoreEnd {
+    pub(crate) accounts: Vec<VolumeAccount>,
+    /// Requests that were not answered within the drain timeout.
+    pub(crate) abandoned: usize,
+    pub(crate) result: io::Result<()>,
+}
+
+/// What a store is made of.
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) clock: Clock,
+    pub(crate) engine: Engine,
+    pub(crate) device: Option<Box<dyn Device + Send>>,
+    pub(crate) files: Vec<File>,
+    /// Whether the files bypass the page cache.
+    pub(crate) direct: bool,
+    pub(crate) volumes: Vec<VolumeParts>,
+    pub(crate) cpu: Option<u32>,
+}
+
+pub(crate) struct VolumeParts {
+    pub(crate) name: String,
+    pub(crate) export: Export,
+    pub(crate) slice: Slice,
+    pub(crate) slo: Slo,
+    pub(crate) in_flight_max: u64,
+}
+
+struct Volume {
+    name: Arc<str>,
+    export: Export,
+    slice: Slice,
+    in_flight: u64,
+    in_flight_max: u64,
+    /// Connections that wait for room, with what their next request takes; first come, first served.
+    waiting: std::collections::VecDeque<(u32, u64)>,
+}
+
+pub(crate) struct Store {
+    name: String,
+    clock: Clock,
+    ring: Ring,
+    mailbox: Mailbox<Command>,
+    wake_count: Box<u64>,
+    engine: Engine,
+    ledger: Ledger,
+    device: Option<Box<dyn Device + Send>>,
+    files: Vec<File>,
+    direct: bool,
+    volumes: Vec<Volume>,
+    slots: Slab<Slot>,
+    connections: Slab<Box<Connection>>,
+    pool: Pool,
+    zeroes: crate::buffers::Buffer,
+    /// Connections that have got replies in this turn.
+    ready: Vec<u32>,
+    completed: Vec<Completed>,
+    drain_deadline: Option<Instant>,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn now(self) -> Time {
+        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Volume {
+    /// Whether a request that takes `bytes` may come in. A request larger than the whole room is
+    /// let in when it is alone, so none waits for ever.
+    fn has_room(&self, bytes: u64) -> bool {
+        self.in_flight == 0 || self.in_flight + bytes <= self.in_flight_max
+    }
+}
+
+impl Store {
+    /// Builds the store; to be called on the thread that will run it.
+    pub(crate) fn new(parts: Parts, mailbox: Mailbox<Command>) -> io::Result<Self> {
+        if let Some(cpu) = parts.cpu {
+            bind_to(cpu)?;
+        }
+        wake_on_time();
+        let mut ring = Ring::new()?;
+        ring.register_files(&parts.files.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>())?;
+        let mut store = Self {
+            name: parts.name,
+            clock: parts.clock,
+            ring,
+            mailbox,
+            wake_count: Box::new(0),
+            engine: parts.engine,
+            ledger: Ledger::new(),
+            device: parts.device,
+            files: parts.files,
+            direct: parts.direct,
+            volumes: Vec::with_capacity(parts.volumes.len()),
+            slots: Slab::with_capacity(256),
+            connections: Slab::with_capacity(16),
+            pool: Pool::new(POOL_RETAINED),
+            zeroes: crate::buffers::Buffer::allocate(access::ZERO_CHUNK as usize)
+                .ok_or(io::ErrorKind::OutOfMemory)?,
+            ready: Vec::with_capacity(64),
+            completed: Vec::with_capacity(1024),
+            drain_deadline: None,
+        };
+        for volume in parts.volumes {
+            store.add_volume(volume)?;
+        }
+        Ok(store)
+    }
+
+    /// Serves until told to drain.
+    pub(crate) fn run(mut self) -> StoreEnd {
+        let result = self.serve().and_then(|()| self.sync());
+        let accounts = self.accounts();
+        let abandoned = self.slots.len();
+        if abandoned > 0 {
+            // The kernel may still be reading from or writing to these buffers.
+            std::mem::forget(self);
+        } else {
+            // The kernel takes a ring apart in its own time; the files must be free at once.
+            self.files.iter().for_each(crate::backing::unlock);
+        }
+        StoreEnd { accounts, abandoned, result }
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        self.arm_wake()?;
+        loop {
+            let timeout = self.time_to_next_event();
+            self.ring.wait(timeout)?;
+            let now = self.clock.now();
+            self.advance_device(now)?;
+            let mut completed = std::mem::take(&mut self.completed);
+            self.ring.drain(&mut completed);
+            for completion in completed.drain(..) {
+                self.on_completed(now, completion)?;
+            }
+            self.completed = completed;
+            self.handle_engine_timeout(now);
+            loop {
+                self.dispatch(now)?;
+                self.send_ready()?;
+                if !self.resume_waiting(now)? {
+                    break;
+                }
+            }
+            if self.drained() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn on_completed(&mut self, now: Time, completed: Completed) -> io::Result<()> {
+        match completed.tag {
+            Tag::Wake => {
+                self.arm_wake()?;
+                for command in self.mailbox.take() {
+                    self.on_command(now, command)?;
+                }
+                Ok(())
+            }
+            Tag::Receive(connection) => self.on_received(now, connection, completed.result),
+            Tag::Send(connection) => self.on_sent(connection, completed.result),
+            Tag::Access(slot) => self.on_access_done(now, slot, completed.result),
+        }
+    }
+
+    fn on_command(&mut self, now: Time, command: Command) -> io::Result<()> {
+        match command {
+            Command::Serve(session) => self.open_connection(now, session),
+            Command::Accounts(answer) => {
+                // The asker may have given up waiting.
+                let _ = answer.try_send(self.accounts());
+                Ok(())
+            }
+            Command::Reschedule(scheduler) => {
+                self.engine.replace_scheduler(now, scheduler).map_err(io::Error::other)
+            }
+            Command::Drain(deadline) => self.start_draining(now, deadline),
+        }
+    }
+
+    fn add_volume(&mut self, parts: VolumeParts) -> io::Result<()> {
+        let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
+        let now = self.clock.now();
+        self.engine
+            .handle_input(now, evenkeel_core::Input::Configure(flow, parts.slo))
+            .map_err(io::Error::other)?;
+        self.ledger.configure(now, flow, &parts.slo);
+        self.volumes.push(Volume {
+            name: parts.name.into(),
+            export: parts.export,
+            slice: parts.slice,
+            in_flight: 0,
+            in_flight_max: parts.in_flight_max,
+            waiting: std::collections::VecDeque::new(),
+        });
+        Ok(())
+    }
+
+    fn arm_wake(&mut self) -> io::Result<()> {
+        let event = io_uring::types::Fd(self.mailbox.event());
+        let counter: *mut u64 = &raw mut *self.wake_count;
+        let entry = io_uring::opcode::Read::new(event, counter.cast(), 8).build();
+        // SAFETY: the counter is boxed and lives as long as the store; nothing else touches it.
+        unsafe { self.ring.push(entry, Tag::Wake) }
+    }
+
+    fn time_to_next_event(&self) -> Option<Duration> {
+        let device = self.device.as_ref().and_then(|device| device.next_event());
+        let next = [device, self.engine.poll_timeout()].into_iter().flatten().min();
+        let event = next.map(|at| Duration::from_nanos(at.since(self.clock.now()).as_nanos()));
+        let deadline = self.drain_deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        [event, deadline].into_iter().flatten().min()
+    }
+
+    fn handle_engine_timeout(&mut self, now: Time) {
+        if self.engine.poll_timeout().is_some_and(|at| at <= now) {
+            let handled = self.engine.handle_input(now, evenkeel_core::Input::Timeout);
+            debug_assert!(handled.is_ok());
+        }
+    }
+
+    fn accounts(&self) -> Vec<VolumeAccount> {
+        let now = self.clock.now();
+        let account = |(index, volume): (usize, &Volume)| {
+            let account = self.ledger.account(now, FlowId(index as u32))?;
+            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), account })
+        };
+        self.volumes.iter().enumerate().filter_map(account).collect()
+    }
+
+    fn start_draining(&mut self, now: Time, deadline: Instant) -> io::Result<()> {
+        self.drain_deadline = Some(deadline);
+        let indices: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
+        for volume in &mut self.volumes {
+            volume.waiting.clear();
+        }
+        for index in indices {
+            // Ends the receive that is under way; replies can still be sent.
+            self.connections[index as usize].shut_down(libc::SHUT_RD);
+            // Those that waited for room have no receive under way: they learn of the end here.
+            self.parse(now, index)?;
+            self.close_if_over(index);
+        }
+        Ok(())
+    }
+
+    fn drained(&self) -> bool {
+        self.drain_deadline.is_some_and(|deadline| self.connections.is_empty() || Instant::now() >= deadline)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.files.iter().try_for_each(File::sync_data)
+    }
+}
+
+/// Runs the calling thread on one processor only.
+fn bind_to(cpu: u32) -> io::Result<()> {
+    // SAFETY: an all-zero set is a valid empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu as usize >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cpu {cpu} is out of range")));
+    }
+    // SAFETY: the index was checked; the set outlives the call.
+    let result = unsafe {
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks for timers without the 50 µs of slack that the kernel grants itself by default: an
+/// emulated device's answer should leave when it is due.
+fn wake_on_time() {
+    // SAFETY: plain system call; a refusal only leaves the default.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_u64) };
+}
+
+/// Gives a descriptor back its blocking mode: the ring waits by itself, but answers "try again" on
+/// a descriptor that is marked non-blocking.
+pub(crate) fn set_blocking(descriptor: &OwnedFd) -> io::Result<()> {
+    let mut off: libc::c_int = 0;
+    // SAFETY: an open descriptor and a readable int.
+    match unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::FIONBIO, &raw mut off) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,75 @@
+//! In steady state the whole gateway allocates nothing, whatever thread it runs on.
+//!
+//! The counter counts the process, so the client below allocates nothing either.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Client, FLUSH, Gateway, READ, TRIM, WRITE};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn requests_allocate_nothing() {
+    let sections = "[store.s]\npath = \"store.img\"\ncapacity = \"100000 IOPS\"\n\
+                    [volume.v]\noffset = \"0 B\"\nsize = \"4 MiB\"\n\
+                    sla = { burst = 64, rate = \"1000 IOPS\", latency = \"10 ms\" }\n\
+                    [volume.w]\noffset = \"4 MiB\"\nsize = \"4 MiB\"\n";
+    let gateway = Gateway::start(8 << 20, sections);
+    let (mut promised, mut background) = (gateway.connect("v"), gateway.connect("w"));
+    let mut batch = Vec::with_capacity(64 << 10);
+    let mut back = vec![0; 64 << 10];
+    let mut rounds = |count: u64| {
+        for round in 0..count {
+            exchange(&mut promised, round, &mut batch, &mut back);
+            exchange(&mut background, round, &mut batch, &mut back);
+        }
+    };
+    rounds(300);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    rounds(2_000);
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "allocations in {} requests", 2_000 * 2 * 11);
+    gateway.end();
+}
+
+/// Sends eight reads, a write, a flush and a trim at once, and takes in all the answers.
+fn exchange(client: &mut Client, round: u64, batch: &mut Vec<u8>, back: &mut [u8]) {
+    batch.clear();
+    for index in 0..8 {
+        batch.extend_from_slice(&Client::request(READ, 0, index, (round + index) % 512 * 4096, 4096));
+    }
+    batch.extend_from_slice(&Client::request(WRITE, 0, 8, round % 512 * 4096, 4096));
+    batch.extend_from_slice(&back[..4096]);
+    if round.is_multiple_of(100) {
+        batch.extend_from_slice(&Client::request(FLUSH, 0, 9, 0, 0));
+    } else {
+        batch.extend_from_slice(&Client::request(READ, 0, 9, 0, 16));
+    }
+    batch.extend_from_slice(&Client::request(TRIM, 0, 10, round % 512 * 4096, 4096));
+    client.socket.write_all(batch).unwrap();
+    let short = if round.is_multiple_of(100) { 0 } else { 16 };
+    client.socket.read_exact(&mut back[..11 * 16 + 8 * 4096 + short]).unwrap();
+}
