@@ -1,2 +1,21 @@
-//! To be written.
-fn main() {}
+//! `evenkeel`: the one binary.
+//!
+//! ```text
+//!  arguments ──> commands ──┬─ check   does the file make sense, do the promises fit?
+//!                           ├─ config  what does a file look like?
+//!                           ├─ serve   run the gateway
+//!                           └─ demo    see what scheduling does
+//! ```
+
+use std::process::ExitCode;
+
+mod client;
+mod commands;
+mod demo;
+mod report;
+mod serve;
+mod text_table;
+
+fn main() -> ExitCode {
+    ExitCode::from(commands::run())
+}

@@ -1,0 +1,47 @@
+//! The command line, and which module does what it asks.
+
+use clap::{Parser, Subcommand};
+
+mod check;
+mod config;
+
+/// Shares block stores among volumes, each held to its burst, rate and latency, over NBD.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a configuration, and whether its promises fit what the stores can do
+    Check(check::CheckArgs),
+    /// Show what a configuration file looks like
+    Config(config::ConfigArgs),
+    /// Run the gateway until it is told to stop
+    Serve(crate::serve::ServeArgs),
+    /// Show three tenants on one store, without and with scheduling
+    Demo(crate::demo::DemoArgs),
+}
+
+/// Does what the command line asks; the process's exit code. Wrong usage ends the process with 2.
+pub(crate) fn run() -> u8 {
+    match Arguments::parse().command {
+        Command::Check(args) => check::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Serve(args) => crate::serve::run(&args),
+        Command::Demo(args) => crate::demo::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,158 @@
+//! `evenkeel serve`: runs the gateway until it is told to stop.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_gateway::{Ended, Server, config};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Everything in flight was answered and synced.
+const CLEAN: u8 = 0;
+/// The gateway could not start, or could not end cleanly.
+const FAILED: u8 = 1;
+/// The configuration is wrong.
+const BAD_CONFIGURATION: u8 = 2;
+/// A second signal cut the shutdown short.
+const CUT_SHORT: u8 = 130;
+
+/// How often to look whether a store's thread has ended by itself.
+const WATCH: Duration = Duration::from_millis(500);
+
+const EXIT_CODES: &str = "Exit codes:
+  0    ended on SIGTERM or SIGINT; everything in flight was answered and synced
+  1    could not start, or not end cleanly; the message says why
+  2    the configuration is wrong, or the command line
+  130  a second signal cut the shutdown short";
+
+/// Options of `evenkeel serve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ServeArgs {
+    /// The configuration file.
+    file: PathBuf,
+    /// Print one JSON object per line: when ready, and at the end.
+    #[arg(long)]
+    json: bool,
+    /// Log refused requests too.
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// Runs the gateway; the process's exit code.
+pub(crate) fn run(args: &ServeArgs) -> u8 {
+    let config = match config::load(&args.file) {
+        Ok(config) => config,
+        Err(error) => {
+            crate::report::config_error(&error, args.json);
+            return BAD_CONFIGURATION;
+        }
+    };
+    log_to_stderr(args.verbose);
+    // Before the gateway's threads, so that none of them is interrupted instead of us.
+    let signals = match signals() {
+        Ok(signals) => signals,
+        Err(error) => return failed(&format!("cannot wait for signals: {error}"), args.json),
+    };
+    let server = match Server::start(&config) {
+        Ok(server) => server,
+        Err(error) => return failed(&error.to_string(), args.json),
+    };
+    announce(&server, &config, args.json);
+    wait_for_stop(&server, &signals);
+    // A second signal ends the process at once.
+    thread::spawn(move || {
+        if signals.recv().is_ok() {
+            std::process::exit(i32::from(CUT_SHORT));
+        }
+    });
+    finish(&server.shutdown(), args.json)
+}
+
+fn signals() -> io::Result<mpsc::Receiver<i32>> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in &mut signals {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+fn wait_for_stop(server: &Server, signals: &mpsc::Receiver<i32>) {
+    loop {
+        match signals.recv_timeout(WATCH) {
+            Err(RecvTimeoutError::Timeout) if !server.has_failed() => {}
+            _ => return,
+        }
+    }
+}
+
+fn announce(server: &Server, config: &config::Config, json: bool) {
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    if json {
+        let volumes: Vec<&str> = config.volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let ready = serde_json::json!({ "event": "ready", "listen": addresses, "volumes": volumes });
+        println!("{ready}");
+        return;
+    }
+    for store in &config.stores {
+        let number =
+            config.volumes.iter().filter(|volume| config.stores[volume.store].name == store.name).count();
+        println!("store {}: {number} volumes, {} at depth {}", store.name, store.scheduler, store.depth);
+    }
+    println!("ready: listening on {}", addresses.join(", "));
+}
+
+fn finish(ended: &Ended, json: bool) -> u8 {
+    let clean = ended.failures.is_empty() && ended.abandoned == 0;
+    if json {
+        let failures: Vec<String> =
+            ended.failures.iter().map(|(store, error)| format!("store {store}: {error}")).collect();
+        let line = serde_json::json!({
+            "event": "ended", "ok": clean, "abandoned": ended.abandoned,
+            "failures": failures, "volumes": ended.accounts,
+        });
+        println!("{line}");
+    } else {
+        for volume in &ended.accounts {
+            println!("{}: {}", volume.volume, volume.account.explanation);
+        }
+        for (store, error) in &ended.failures {
+            eprintln!("evenkeel: store {store}: {error}");
+        }
+        if ended.abandoned > 0 {
+            eprintln!(
+                "evenkeel: {} requests were not answered within gateway.drain_timeout",
+                ended.abandoned
+            );
+        }
+        println!("ended");
+    }
+    if clean { CLEAN } else { FAILED }
+}
+
+fn failed(message: &str, json: bool) -> u8 {
+    if json {
+        println!("{}", serde_json::json!({ "event": "failed", "ok": false, "message": message }));
+    }
+    eprintln!("evenkeel: {message}");
+    FAILED
+}
+
+fn log_to_stderr(verbose: bool) {
+    let level = if verbose { tracing::Level::DEBUG } else { tracing::Level::INFO };
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .with_max_level(level)
+        .init();
+}

@@ -1,0 +1,16 @@
+//! End-to-end tests: a real `evenkeel serve`, and programs that we did not write as its clients.
+//!
+//! Tests whose programs are missing print `skipped: …`; with CI=true they fail instead.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod copying;
+mod durability;
+mod fio;
+mod hostile;
+mod listing;
+mod mistakes;
+mod mounting;
+mod qemu;
+mod shutdown;
