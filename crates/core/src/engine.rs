@@ -15,7 +15,7 @@ use crate::slo::{Envelope, Slo};
 use crate::units::{Cost, Rate, Span, Time};
 
 /// What a driver tells the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A request has arrived.
     Arrival(Request),
@@ -119,13 +119,13 @@ pub struct Engine {
 }
 
 /// A configured flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Flow {
     slo: Slo,
     meter: TokenBucket,
 }
 
-const _: () = assert!(size_of::<Option<Flow>>() <= 96, "an idle flow stays small");
+const _: () = assert!(size_of::<Option<Flow>>() <= 112, "an idle flow stays small");
 
 /// A place at the store.
 #[derive(Clone, Copy, Debug)]
@@ -346,7 +346,7 @@ impl Engine {
             self.flows.resize(flow.index() + 1, None);
         }
         let entry = &mut self.flows[flow.index()];
-        let old = entry.filter(|known| !known.slo.is_background()).map(|known| known.meter);
+        let old = entry.as_ref().filter(|known| !known.slo.is_background()).map(|known| known.meter);
         let (burst, rate) = slo.envelope().map_or((Cost::ZERO, Rate::default()), |e| (e.burst(), e.rate()));
         let mut meter = old.unwrap_or(TokenBucket::new(now, burst, rate));
         meter.reconfigure(now, burst, rate);

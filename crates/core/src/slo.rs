@@ -14,10 +14,13 @@ pub struct Envelope {
 }
 
 /// A service level objective: what one flow is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slo {
     envelope: Option<Envelope>,
     weight: Weight,
+    /// Zero for none, which halves what the two take up.
+    reservation: Rate,
+    limit: Rate,
 }
 
 /// Why a set of parameters is no promise that can be kept.
@@ -89,19 +92,49 @@ impl Slo {
     /// A flow that is held to `envelope`.
     #[must_use]
     pub const fn guaranteed(envelope: Envelope) -> Self {
-        Self { envelope: Some(envelope), weight: Weight::ONE }
+        Self { envelope: Some(envelope), ..Self::background() }
     }
 
     /// A flow that is promised nothing and gets what the others leave.
     #[must_use]
     pub const fn background() -> Self {
-        Self { envelope: None, weight: Weight::ONE }
+        let none = Rate::from_millis(0);
+        Self { envelope: None, weight: Weight::ONE, reservation: none, limit: none }
     }
 
     /// The same promise with another weight.
     #[must_use]
     pub const fn with_weight(self, weight: Weight) -> Self {
         Self { weight, ..self }
+    }
+
+    /// The same promise with a reservation: at least this much per second while requests wait, under
+    /// schedulers that reserve.
+    ///
+    /// # Errors
+    /// If `reservation` is zero or above [`Envelope::RATE_MAX`].
+    pub fn with_reservation(self, reservation: Rate) -> Result<Self, SloError> {
+        Ok(Self { reservation: checked(reservation)?, ..self })
+    }
+
+    /// The same promise with a limit: at most this much per second, under schedulers that limit.
+    ///
+    /// # Errors
+    /// If `limit` is zero or above [`Envelope::RATE_MAX`].
+    pub fn with_limit(self, limit: Rate) -> Result<Self, SloError> {
+        Ok(Self { limit: checked(limit)?, ..self })
+    }
+
+    /// What it gets at least, if anything is reserved.
+    #[must_use]
+    pub const fn reservation(&self) -> Option<Rate> {
+        if self.reservation.as_millis() == 0 { None } else { Some(self.reservation) }
+    }
+
+    /// What it gets at most, if it is limited.
+    #[must_use]
+    pub const fn limit(&self) -> Option<Rate> {
+        if self.limit.as_millis() == 0 { None } else { Some(self.limit) }
     }
 
     /// ⟨σ, ρ, δ⟩; `None` for a background flow.
@@ -120,6 +153,16 @@ impl Slo {
     #[must_use]
     pub const fn weight(&self) -> Weight {
         self.weight
+    }
+}
+
+fn checked(rate: Rate) -> Result<Rate, SloError> {
+    if rate.as_millis() == 0 {
+        Err(SloError::ZeroRate)
+    } else if rate > Envelope::RATE_MAX {
+        Err(SloError::RateTooLarge)
+    } else {
+        Ok(rate)
     }
 }
 

@@ -142,7 +142,7 @@ fn a_new_scheduler_takes_everything_over() {
     let mut engine = engine(PClock::new(), 2);
     let promised = [slo(3, 10, 100), slo(1, 1, 20), Slo::background()];
     for (flow, slo) in promised.iter().enumerate() {
-        engine.handle_input(Time::ZERO, Input::Configure(FlowId(flow as u32), *slo)).unwrap();
+        engine.handle_input(Time::ZERO, Input::Configure(FlowId(flow as u32), slo.clone())).unwrap();
     }
     (0..30).for_each(|id| arrive(&mut engine, id, id, id as usize % 3));
     let early = submitted(&mut engine, 30).unwrap();
@@ -150,8 +150,8 @@ fn a_new_scheduler_takes_everything_over() {
     assert_eq!(engine.scheduler_name(), "fcfs");
     assert_eq!(engine.waiting(), 29);
     assert_eq!(
-        engine.flows().map(|(flow, slo)| (flow.0, *slo)).collect::<Vec<_>>(),
-        [(0, promised[0]), (1, promised[1]), (2, promised[2])]
+        engine.flows().map(|(flow, slo)| (flow.0, slo)).collect::<Vec<_>>(),
+        [(0, &promised[0]), (1, &promised[1]), (2, &promised[2])]
     );
     engine.replace_scheduler(millis(40), Box::new(PClock::with_spare(SpareCapacity::Background))).unwrap();
     let mut records = vec![complete(&mut engine, 50, early.ticket)];
@@ -210,7 +210,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
 type State = (u32, usize, Vec<(FlowId, Slo)>, Vec<usize>, Option<Time>);
 
 fn state(engine: &Engine) -> State {
-    let flows: Vec<(FlowId, Slo)> = engine.flows().map(|(flow, slo)| (flow, *slo)).collect();
+    let flows: Vec<(FlowId, Slo)> = engine.flows().map(|(flow, slo)| (flow, slo.clone())).collect();
     let backlogs = flows.iter().map(|(flow, _)| engine.backlog(*flow)).collect();
     (engine.outstanding(), engine.waiting(), flows, backlogs, engine.poll_timeout())
 }

@@ -253,7 +253,7 @@ fn prepare(
             name: volume.name.clone(),
             export,
             slice: *slice,
-            slo: volume.slo,
+            slo: volume.slo.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }

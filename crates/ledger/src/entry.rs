@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn new(now: Time, slo: &Slo) -> Self {
         Self {
-            slo: *slo,
+            slo: slo.clone(),
             since: now,
             changes: 0,
             offered: 0,
@@ -74,7 +74,7 @@ impl Entry {
         if self.promised.is_none() && !slo.is_background() {
             self.promised = Some(Latencies::new());
         }
-        self.slo = *slo;
+        self.slo = slo.clone();
     }
 
     pub(crate) fn on_arrival(&mut self, now: Time, request: &Request) {
@@ -148,7 +148,7 @@ impl Entry {
         let (verdict, explanation) = judge(&judged);
         Account {
             flow,
-            slo: self.slo,
+            slo: self.slo.clone(),
             since: self.since,
             now,
             offered: self.offered,

@@ -256,10 +256,10 @@ impl Store {
     fn add_volume(&mut self, parts: VolumeParts) -> io::Result<()> {
         let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
         let now = self.clock.now();
+        self.ledger.configure(now, flow, &parts.slo);
         self.engine
             .handle_input(now, evenkeel_core::Input::Configure(flow, parts.slo))
             .map_err(io::Error::other)?;
-        self.ledger.configure(now, flow, &parts.slo);
         self.volumes.push(Volume {
             name: parts.name.into(),
             export: parts.export,
