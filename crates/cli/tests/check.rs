@@ -78,7 +78,8 @@ fn promises_that_fit() {
          \x20 db      ⟨50, 50 IOPS, 200 ms⟩                1               250 IOPS  0 B to 1 GiB\n\
          \x20 web     ⟨110, 100 IOPS, 600 ms⟩             10               300 IOPS  1 GiB to 2560 MiB\n\
          \x20 backup  background                           1                      -  backup.img, all of it, read-only\n\
-         \x20 needs 300 IOPS (binding: the 600 ms deadline of web); stated capacity 350 IOPS: fits, 50 IOPS to spare\n"
+         \x20 needs 300 IOPS (binding: the 600 ms deadline of web); stated capacity 350 IOPS: fits, 50 IOPS to spare\n\
+         \x20 note: requests already at the device are not interrupted; with depth 32 that can add 91.429 ms to a deadline\n"
     );
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
 }

@@ -144,9 +144,11 @@ impl<'c> Checked<'c> {
     }
 
     /// How long a request may have to wait for those that are at the device already, at the stated
-    /// capacity (pClock's theorem counts on a server that can be interrupted).
+    /// capacity (pClock's theorem counts on a server that can be interrupted). `None` where no promise
+    /// is kept anyway.
     fn blocking(&self) -> Option<Span> {
-        let capacity = self.store.capacity.filter(|_| self.need.binding != Binding::None)?;
+        let keeps = self.store.scheduler == SchedulerKind::PClock && self.need.binding != Binding::None;
+        let capacity = self.store.capacity.filter(|_| keeps && self.fits == Some(true))?;
         let outstanding = Cost::requests(u64::from(self.store.depth.get())).as_millis();
         let nanos = u128::from(outstanding) * u128::from(NANOS_PER_SECOND);
         let nanos = nanos.div_ceil(u128::from(capacity.as_millis().max(1)));

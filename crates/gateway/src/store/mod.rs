@@ -103,6 +103,8 @@ struct Volume {
     in_flight_max: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
+    /// The connection that was first in `waiting` is being let in.
+    letting_in: bool,
 }
 
 pub(crate) struct Store {
@@ -267,6 +269,7 @@ impl Store {
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             waiting: std::collections::VecDeque::new(),
+            letting_in: false,
         });
         Ok(())
     }

@@ -77,11 +77,11 @@ impl Store {
                     break;
                 }
                 // It takes in what there is room for, then queues up again behind the others.
-                let behind = std::mem::take(&mut self.volumes[volume].waiting);
-                self.parse(now, index)?;
-                let again = std::mem::replace(&mut self.volumes[volume].waiting, behind);
                 self.volumes[volume].waiting.pop_front();
-                self.volumes[volume].waiting.extend(again);
+                self.volumes[volume].letting_in = true;
+                let parsed = self.parse(now, index);
+                self.volumes[volume].letting_in = false;
+                parsed?;
                 self.close_if_over(index);
                 resumed = true;
             }
@@ -228,7 +228,8 @@ impl Store {
     /// Takes up `room` in the connection's volume, or queues the connection up for it.
     fn claim_room(&mut self, index: u32, room: u64) -> bool {
         let volume = &mut self.volumes[self.connections[index as usize].volume as usize];
-        let free = volume.waiting.is_empty() && volume.has_room(room);
+        let first = volume.letting_in || volume.waiting.is_empty();
+        let free = first && volume.has_room(room);
         if free {
             volume.in_flight += room;
         } else {
