@@ -103,10 +103,10 @@ fn announce(server: &Server, config: &config::Config, json: bool) {
         println!("{ready}");
         return;
     }
-    for store in &config.stores {
-        let number =
-            config.volumes.iter().filter(|volume| config.stores[volume.store].name == store.name).count();
-        println!("store {}: {number} volumes, {} at depth {}", store.name, store.scheduler, store.depth);
+    for (index, store) in config.stores.iter().enumerate() {
+        let volumes = config.volumes_of(index).count();
+        let noun = if volumes == 1 { "volume" } else { "volumes" };
+        println!("store {}: {volumes} {noun}, {} at depth {}", store.name, store.scheduler, store.depth);
     }
     println!("ready: listening on {}", addresses.join(", "));
 }

@@ -119,7 +119,7 @@ pub(crate) fn run(args: &DemoArgs) -> u8 {
 
 fn demonstrate(args: &DemoArgs) -> io::Result<u8> {
     if args.print_config {
-        print!("{}", configuration(Path::new("."), "pclock"));
+        print!("{}", configuration("pclock"));
         return Ok(KEPT);
     }
     let folder = tempfile::Builder::new().prefix("evenkeel-demo").tempdir()?;
@@ -152,7 +152,7 @@ fn demonstrate(args: &DemoArgs) -> io::Result<u8> {
 }
 
 fn phase(folder: &Path, scheduler: &'static str, args: &DemoArgs) -> io::Result<Phase> {
-    let text = configuration(folder, scheduler);
+    let text = configuration(scheduler);
     let config = config::parse(&text, &folder.join("demo.toml")).map_err(io::Error::other)?;
     let server = Server::start(&config).map_err(io::Error::other)?;
     let socket: PathBuf = folder.join("nbd.sock");
@@ -187,13 +187,12 @@ fn phase(folder: &Path, scheduler: &'static str, args: &DemoArgs) -> io::Result<
     Ok(Phase { scheduler, device_iops, tenants: tenants().into_iter().zip(measured).map(outcome).collect() })
 }
 
-/// The demonstration's configuration, as one could write it by hand.
-fn configuration(folder: &Path, scheduler: &str) -> String {
+/// The demonstration's configuration, as one could write it by hand next to a `store.img` of 96 MiB.
+fn configuration(scheduler: &str) -> String {
     let mut text = format!(
-        "[gateway]\nlisten = [\"unix://{folder}/nbd.sock\"]\n\n\
-         [store.shared]\npath = \"{folder}/store.img\"\nscheduler = \"{scheduler}\"\n\
+        "[gateway]\nlisten = [\"unix:nbd.sock\"]\n\n\
+         [store.shared]\npath = \"store.img\"\nscheduler = \"{scheduler}\"\n\
          emulate = {{ rate = \"{DEVICE_IOPS} IOPS\", servers = 1 }}\n",
-        folder = folder.display(),
     );
     for (index, tenant) in tenants().iter().enumerate() {
         let offset = index * 32;

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backings;
 mod copying;
 mod durability;
 mod fio;
