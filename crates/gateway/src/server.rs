@@ -130,8 +130,8 @@ impl Server {
             listeners.push(Listener::bind(listen)?);
         }
         let addresses = listeners.iter().map(Listener::address).collect();
-        let stores = start_stores(parts)?;
         let front_mailbox = Mailbox::new()?;
+        let stores = start_stores(parts)?;
         let front = Front {
             listeners,
             mailbox: front_mailbox.clone(),
@@ -141,7 +141,8 @@ impl Server {
             connections_max: config.gateway.connections_max,
             handshake_timeout: duration(config.gateway.handshake_timeout),
         };
-        let front = thread::Builder::new().name("front".into()).spawn(move || front.run())?;
+        let started = thread::Builder::new().name("front".into()).spawn(move || front.run());
+        let front = started.inspect_err(|_| stop(&stores))?;
         let drain_timeout = duration(config.gateway.drain_timeout);
         Ok(Self { addresses, front, front_mailbox, stores, drain_timeout })
     }
@@ -172,10 +173,10 @@ impl Server {
         found.is_some()
     }
 
-    /// Whether a store's thread has ended by itself, which it does only on a fault.
+    /// Whether a thread has ended by itself, which it does only on a fault.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.stores.iter().any(|store| store.thread.is_finished())
+        self.front.is_finished() || self.stores.iter().any(|store| store.thread.is_finished())
     }
 
     /// Stops accepting, finishes what is in flight, syncs, and ends all threads.
@@ -284,14 +285,19 @@ fn start_stores(parts: Vec<Parts>) -> Result<Vec<RunningStore>, StartError> {
         match start_store(parts) {
             Ok(store) => running.push(store),
             Err(source) => {
-                for store in &running {
-                    store.mailbox.send(Command::Drain(Instant::now()));
-                }
+                stop(&running);
                 return Err(StartError::Ring { store: name, source });
             }
         }
     }
     Ok(running)
+}
+
+/// Ends stores that no client has reached yet.
+fn stop(stores: &[RunningStore]) {
+    for store in stores {
+        store.mailbox.send(Command::Drain(Instant::now()));
+    }
 }
 
 fn start_store(parts: Parts) -> io::Result<RunningStore> {

@@ -252,6 +252,20 @@ fn shutdown_answers_what_is_in_flight() {
 }
 
 #[test]
+fn shutdown_gives_up_on_a_client_that_does_not_read() {
+    let mut gateway = Gateway::start(4 << 20, &format!("drain_timeout = \"300 ms\"\n{ONE_VOLUME}"));
+    let mut client = gateway.connect("v");
+    for cookie in 0..8 {
+        client.send(READ, 0, cookie, 0, 1 << 20);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let ended = gateway.server.take().unwrap().shutdown();
+    assert!(ended.failures.is_empty());
+    assert!(ended.abandoned > 0, "eight MiB do not fit into the socket");
+    assert_eq!(ended.accounts[0].account.served, 8);
+}
+
+#[test]
 fn read_only_volumes_refuse_writes() {
     let gateway = Gateway::start(4 << 20, &format!("{ONE_VOLUME}read_only = true\n"));
     let mut client = gateway.connect("v");

@@ -112,6 +112,11 @@ impl Connection {
         ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR) != 0
     }
 
+    /// Replies that have not been sent, or not wholly.
+    pub(super) fn unsent(&self) -> usize {
+        self.pending.len() + self.flight.len()
+    }
+
     fn over(&self) -> bool {
         (self.closing || self.dead)
             && !self.in_ready

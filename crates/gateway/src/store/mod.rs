@@ -112,7 +112,8 @@ pub(crate) struct Store {
     clock: Clock,
     ring: Ring,
     mailbox: Mailbox<Command>,
-    wake_count: Box<u64>,
+    /// Leaked, since a read into it is with the kernel until the ring is gone.
+    wake_count: &'static mut u64,
     engine: Engine,
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
@@ -161,7 +162,7 @@ impl Store {
             clock: parts.clock,
             ring,
             mailbox,
-            wake_count: Box::new(0),
+            wake_count: Box::leak(Box::new(0)),
             engine: parts.engine,
             ledger: Ledger::new(),
             device: parts.device,
@@ -187,9 +188,10 @@ impl Store {
     pub(crate) fn run(mut self) -> StoreEnd {
         let result = self.serve().and_then(|()| self.sync());
         let accounts = self.accounts();
-        let abandoned = self.slots.len();
-        if abandoned > 0 {
-            // The kernel may still be reading from or writing to these buffers.
+        let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
+        let abandoned = self.slots.len() + unsent;
+        if abandoned > 0 || !self.connections.is_empty() {
+            // The kernel may still be reading from or writing to their buffers.
             std::mem::forget(self);
         } else {
             // The kernel takes a ring apart in its own time; the files must be free at once.
@@ -249,7 +251,12 @@ impl Store {
                 Ok(())
             }
             Command::Reschedule(scheduler) => {
-                self.engine.replace_scheduler(now, scheduler).map_err(io::Error::other)
+                let name = scheduler.name();
+                if let Err(error) = self.engine.replace_scheduler(now, scheduler) {
+                    tracing::error!(store = %self.name, scheduler = name, %error,
+                        "cannot keep the promises of this store; the scheduler stays as it was");
+                }
+                Ok(())
             }
             Command::Drain(deadline) => self.start_draining(now, deadline),
         }
@@ -278,7 +285,7 @@ impl Store {
         let event = io_uring::types::Fd(self.mailbox.event());
         let counter: *mut u64 = &raw mut *self.wake_count;
         let entry = io_uring::opcode::Read::new(event, counter.cast(), 8).build();
-        // SAFETY: the counter is boxed and lives as long as the store; nothing else touches it.
+        // SAFETY: the counter lives for ever, and nothing else touches it.
         unsafe { self.ring.push(entry, Tag::Wake) }
     }
 
