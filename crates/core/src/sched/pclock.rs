@@ -56,7 +56,7 @@ use alloc::vec::Vec;
 
 use super::fair::FairShare;
 use super::spare::Lending;
-use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
+use super::{Arrival, ConfigureError, Decision, Scheduler, SpareCapacity};
 use crate::envelope::{TokenBucket, grains_of};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
@@ -253,7 +253,7 @@ impl PClock {
         if self.fair.next().is_none() {
             self.lending.close();
         }
-        Decision::Dispatch(dispatch_of(&waiting, due))
+        Decision::Dispatch(waiting.dispatch(due))
     }
 
     fn serve_guaranteed(&mut self, id: FlowId) -> Decision {
@@ -261,7 +261,7 @@ impl PClock {
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let finish = flow.finish_of(waiting.tag);
         self.rekey(id);
-        Decision::Dispatch(dispatch_of(&waiting, Some(self.instant(finish))))
+        Decision::Dispatch(waiting.dispatch(Some(self.instant(finish))))
     }
 
     /// Makes room for `flow` in every table.
@@ -522,8 +522,4 @@ impl CostNanos {
             Err(_) => (self.0 / u128::from(rate), (self.0 % u128::from(rate)) as u64),
         }
     }
-}
-
-fn dispatch_of(waiting: &Waiting, finish_tag: Option<Time>) -> Dispatch {
-    Dispatch { request: waiting.request, arrival: waiting.arrived, finish_tag, promise: waiting.promise() }
 }
