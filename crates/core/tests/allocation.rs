@@ -7,9 +7,11 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 
 use common::{request, slo};
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::sced::Sced;
 use evenkeel_core::*;
 
 thread_local! {
@@ -78,6 +80,8 @@ fn the_hot_path_allocates_nothing() {
     for flows in [10, 10_000] {
         assert_eq!(allocations_in_steady_state(Box::new(Fcfs::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Nested::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Sced::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Edf::new()), flows), 0);
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");

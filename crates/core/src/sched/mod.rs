@@ -6,12 +6,16 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Span, Time};
 
+pub mod edf;
 pub mod fcfs;
 pub mod nested;
 pub mod pclock;
+pub mod sced;
 
+mod due;
 mod fair;
 mod spare;
+mod stamp;
 
 /// Decides which waiting request is dispatched next.
 ///
