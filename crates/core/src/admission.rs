@@ -21,6 +21,7 @@
 
 use alloc::vec::Vec;
 
+use crate::envelope::grains_of;
 use crate::slo::Envelope;
 use crate::units::{Cost, NANOS_PER_SECOND, Rate, Span};
 
@@ -41,8 +42,9 @@ pub enum Binding {
     None,
     /// The sum of the rates, equation (1); also if a deadline asks for exactly as much.
     Rates,
-    /// Equation (2) at the deadline of the flow with this index in the input. Of several deadlines
-    /// that ask for the same it is the earliest, of several flows with that deadline the first.
+    /// Equation (2) at the deadline of the flow with this index in the input (of one of its classes,
+    /// for [`nested_capacity`]). Of several deadlines that ask for the same it is the earliest, of
+    /// several flows with that deadline the first.
     Deadline(usize),
 }
 
@@ -92,6 +94,76 @@ pub fn demand(envelopes: &[Envelope]) -> Vec<DeadlineDemand> {
         table.push(DeadlineDemand { flow, latency, capacity: needed.ceiling() });
     });
     table
+}
+
+/// A capacity with which Nested QoS keeps all classes of all `flows` (their classes innermost first, see
+/// [`crate::Slo::classes`]), if every request costs one.
+///
+/// Source: Wang, "Nested QoS" (MS thesis, Rice 2012), lemma 1 for one flow and lemma 3 for many. What can
+/// be due of flow i within t, with j its last class of δ_j ≤ t, is at most
+///
+/// ```text
+///  N_i(t) = σ_j + Σ_{k<j} ( 1 + ρ_k·(δ_{k+1} − δ_k) ) + ρ_j·(t − δ_j)        (11)
+///  C = max( max over all deadlines Δ of Σ_i N_i(Δ)/Δ ,  Σ_i ρ_{i,n} )        (17)
+/// ```
+///
+/// This is what suffices (the paper prints "C ≤"); a given trace may need less. Rounded up to the
+/// next 1/1000 IOPS, and otherwise exact. A flow without classes needs nothing. The classes must be
+/// nested, as [`crate::Slo::nested`] makes sure.
+#[must_use]
+pub fn nested_capacity(flows: &[&[Envelope]]) -> Need {
+    let rates = flows.iter().filter_map(|classes| classes.last());
+    let rates: u128 = rates.map(|outermost| u128::from(outermost.rate().as_millis())).sum();
+    let binding = if rates == 0 { Binding::None } else { Binding::Rates };
+    let mut most = (Quotient::new(rates, 1), binding);
+    let mut lines: Vec<(Envelope, usize, Line)> = Vec::new();
+    for (flow, classes) in flows.iter().enumerate() {
+        let mut before = Line::default();
+        for (class, line) in classes.iter().zip(demand_lines(classes)) {
+            lines.push((
+                *class,
+                flow,
+                Line { fixed: line.fixed - before.fixed, slope: line.slope - before.slope },
+            ));
+            before = line;
+        }
+    }
+    lines.sort_by_key(|(class, flow, _)| (class.latency(), *flow));
+    let mut sum = Line::default();
+    for group in lines.chunk_by(|(a, ..), (b, ..)| a.latency() == b.latency()) {
+        for (.., step) in group {
+            sum = Line { fixed: sum.fixed + step.fixed, slope: sum.slope + step.slope };
+        }
+        let (class, flow, _) = group[0];
+        let nanos = class.latency().as_nanos();
+        let due = (sum.fixed + sum.slope * i128::from(nanos)).unsigned_abs();
+        let needed = Quotient::new(due, nanos);
+        if needed > most.0 {
+            most = (needed, Binding::Deadline(flow));
+        }
+    }
+    Need { capacity: most.0.ceiling(), binding: most.1 }
+}
+
+/// What can be due within t, fixed + slope·t, in 10⁻¹² request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    fixed: i128,
+    slope: i128,
+}
+
+/// Equation (11) of one flow, from the δ of each class on.
+fn demand_lines(classes: &[Envelope]) -> impl Iterator<Item = Line> + '_ {
+    let mut inner = 0;
+    classes.iter().enumerate().map(move |(j, class)| {
+        if let Some(inside) = j.checked_sub(1).map(|k| &classes[k]) {
+            let apart = class.latency().as_nanos() - inside.latency().as_nanos();
+            inner += grains_of(Cost::ONE) + i128::from(inside.rate().as_millis()) * i128::from(apart);
+        }
+        let slope = i128::from(class.rate().as_millis());
+        let fixed = grains_of(class.burst()) + inner - slope * i128::from(class.latency().as_nanos());
+        Line { fixed, slope }
+    })
 }
 
 /// Calls `visit` with each flow in order of δ, its δ, and what equation (2) asks for there.
@@ -214,6 +286,29 @@ mod tests {
         assert!(!admits(Rate::from_millis(u64::MAX), &flows));
     }
 
+    #[test]
+    fn lemma_1_by_hand() {
+        // The three classes of section 3.1.2. By 5 ms: 10 requests. By 50 ms: 20 + 1 + 100·0.045 = 25.5.
+        // By 500 ms: 30 + (1 + 4.5) + (1 + 110·0.45) = 86.
+        let classes = [envelope(10, 100, 5), envelope(20, 110, 50), envelope(30, 120, 500)];
+        let need = Need { capacity: Rate::per_second(2_000), binding: Binding::Deadline(0) };
+        assert_eq!(nested_capacity(&[&classes]), need);
+        let outer = [envelope(1, 100, 5), envelope(20, 110, 50), envelope(30, 120, 500)];
+        assert_eq!(nested_capacity(&[&outer]).capacity, Rate::per_second(510));
+        let outermost = [envelope(0, 100, 5), envelope(0, 110, 50), envelope(80, 120, 500)];
+        assert_eq!(nested_capacity(&[&outermost]).capacity, Rate::per_second(272), "80 + 5.5 + 50.5 = 136");
+    }
+
+    #[test]
+    fn lemma_3_by_hand() {
+        // By 100 ms: 10 of the first. By 200 ms: 20 + 1 + 10 of the first and 9 of the second.
+        let first = [envelope(10, 100, 100), envelope(20, 100, 200)];
+        let second = [envelope(9, 50, 200)];
+        let need = Need { capacity: Rate::per_second(200), binding: Binding::Deadline(0) };
+        assert_eq!(nested_capacity(&[&first, &second, &[]]), need);
+        assert_eq!(nested_capacity(&[]).binding, Binding::None);
+    }
+
     fn envelopes() -> impl Strategy<Value = Vec<Envelope>> {
         let one = (0_u64..200_000, 1_u64..500_000, 1_u64..2_000_000_000);
         prop::collection::vec(one, 1..8).prop_map(|flows| {
@@ -244,6 +339,15 @@ mod tests {
             prop_assert!(fits(millis) && !fits(millis - 1));
             prop_assert!(admits(capacity, &flows));
             prop_assert!(!admits(Rate::from_millis(capacity.as_millis() - 1), &flows));
+        }
+
+        /// Flows of one class need what pClock asks for.
+        #[test]
+        fn one_class_is_pclock(flows in envelopes()) {
+            let whole = |e: &Envelope| Envelope::new(e.burst().max(Cost::ONE), e.rate(), e.latency()).unwrap();
+            let flows: Vec<Envelope> = flows.iter().map(whole).collect();
+            let classes: Vec<&[Envelope]> = flows.iter().map(core::slice::from_ref).collect();
+            prop_assert_eq!(nested_capacity(&classes), required_capacity(&flows));
         }
     }
 }

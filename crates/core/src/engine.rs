@@ -8,10 +8,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::envelope::TokenBucket;
+use crate::envelope::{Cascade, TokenBucket};
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
 use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
-use crate::slo::{Envelope, Slo};
+use crate::slo::Slo;
 use crate::units::{Cost, Rate, Span, Time};
 
 /// What a driver tells the engine.
@@ -60,7 +60,11 @@ pub struct Record {
     pub completion: Time,
     /// The latency that it was promised: δ if it arrived inside its flow's envelope, `None` if it
     /// did not or its flow is a background flow. Judged at arrival, the same under every scheduler.
+    /// A flow with several classes is promised the δ of the class that the request reached.
     pub promise: Option<Span>,
+    /// The class of the promise, an index into [`Slo::classes`] (as they were at its arrival): 0 is the
+    /// innermost. `None` where nothing was promised.
+    pub class: Option<u8>,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -122,7 +126,10 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 struct Flow {
     slo: Slo,
+    /// Judges a flow of one class: every arrival takes its cost, as pClock has it.
     meter: TokenBucket,
+    /// Judges a flow of several classes, and then the meter is at rest.
+    cascade: Option<Box<Cascade>>,
 }
 
 const _: () = assert!(size_of::<Option<Flow>>() <= 112, "an idle flow stays small");
@@ -140,6 +147,7 @@ struct InFlight {
     arrival: Time,
     dispatch: Time,
     promise: Option<Span>,
+    class: Option<u8>,
 }
 
 impl Engine {
@@ -295,8 +303,8 @@ impl Engine {
         }
         let mut moved = 0;
         while let Some(dispatch) = self.scheduler.evict(now) {
-            let Dispatch { request, arrival: arrived, promise, finish_tag: _ } = dispatch;
-            let accepted = successor.on_arrival(now, Arrival { request, arrived, promise });
+            let Dispatch { request, arrival: arrived, promise, class, finish_tag: _ } = dispatch;
+            let accepted = successor.on_arrival(now, Arrival { request, arrived, promise, class });
             assert!(accepted.is_ok(), "{} refused a flow that it had accepted", successor.name());
             moved += 1;
         }
@@ -312,10 +320,11 @@ impl Engine {
         let known = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
         let known = known.ok_or(ConfigureError::UnknownFlow(flow))?;
         let mut meter = known.meter;
-        let inside = meter.arrive(now, request.cost);
-        let promise = known.slo.envelope().filter(|_| inside).map(Envelope::latency);
-        self.scheduler.on_arrival(now, Arrival { request, arrived: now, promise })?;
-        known.meter = meter;
+        let class = known.judge(&mut meter, now, request.cost);
+        let promise = class.and_then(|class| known.slo.classes().get(usize::from(class)));
+        let promise = promise.map(|envelope| envelope.latency());
+        self.scheduler.on_arrival(now, Arrival { request, arrived: now, promise, class })?;
+        known.settle(meter, now, request.cost);
         self.waiting += 1;
         Ok(())
     }
@@ -325,14 +334,16 @@ impl Engine {
         let unknown = InputError::UnknownTicket(completion.ticket);
         let entry = self.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation);
         let entry = entry.ok_or(unknown)?;
-        let InFlight { request, arrival, dispatch, promise } = entry.in_flight.take().ok_or(unknown)?;
+        let InFlight { request, arrival, dispatch, promise, class } =
+            entry.in_flight.take().ok_or(unknown)?;
         entry.generation = generation.wrapping_add(1);
         if slot < self.depth {
             self.free.push(slot);
         }
         self.outstanding -= 1;
         let outcome = completion.outcome;
-        self.replies.push_back(Record { request, arrival, dispatch, completion: now, promise, outcome });
+        let record = Record { request, arrival, dispatch, completion: now, promise, class, outcome };
+        self.replies.push_back(record);
         self.scheduler.on_completion(now, &request, completion);
         Ok(())
     }
@@ -346,11 +357,7 @@ impl Engine {
             self.flows.resize(flow.index() + 1, None);
         }
         let entry = &mut self.flows[flow.index()];
-        let old = entry.as_ref().filter(|known| !known.slo.is_background()).map(|known| known.meter);
-        let (burst, rate) = slo.envelope().map_or((Cost::ZERO, Rate::default()), |e| (e.burst(), e.rate()));
-        let mut meter = old.unwrap_or(TokenBucket::new(now, burst, rate));
-        meter.reconfigure(now, burst, rate);
-        *entry = Some(Flow { slo, meter });
+        *entry = Some(Flow::configured(entry.take(), now, slo));
         Ok(())
     }
 
@@ -366,13 +373,48 @@ impl Engine {
     /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
     fn submit(&mut self, dispatch: &Dispatch) -> Option<Submission> {
         let slot = self.free.pop()?;
-        let Dispatch { request, arrival, promise, finish_tag: _ } = *dispatch;
+        let Dispatch { request, arrival, promise, class, finish_tag: _ } = *dispatch;
         let entry = &mut self.slots[slot as usize];
-        entry.in_flight = Some(InFlight { request, arrival, dispatch: self.now, promise });
+        entry.in_flight = Some(InFlight { request, arrival, dispatch: self.now, promise, class });
         let ticket = Ticket { slot, generation: entry.generation };
         self.outstanding += 1;
         self.waiting -= 1;
         Some(Submission { ticket, request })
+    }
+}
+
+impl Flow {
+    /// The flow with `slo`, metered on from `old`. Between one class and several the meter starts
+    /// anew: they are metered by different rules, and a level of the one means nothing to the other.
+    fn configured(old: Option<Self>, now: Time, slo: Slo) -> Self {
+        let old = old.filter(|old| old.slo.classes().len().min(2) == slo.classes().len().min(2));
+        let (burst, rate) = slo.envelope().map_or((Cost::ZERO, Rate::default()), |e| (e.burst(), e.rate()));
+        let (meter, cascade) = old.map_or((None, None), |old| (Some(old.meter), old.cascade));
+        let mut meter = meter.unwrap_or(TokenBucket::new(now, burst, rate));
+        meter.reconfigure(now, burst, rate);
+        let cascade = (slo.classes().len() > 1).then(|| {
+            let mut cascade = cascade.unwrap_or_else(|| Box::new(Cascade::new(now, slo.classes())));
+            cascade.reconfigure(now, slo.classes());
+            cascade
+        });
+        Self { slo, meter, cascade }
+    }
+
+    /// The class of a request of `cost` that arrives at `now`, if anything is promised to it. Counts
+    /// it in `meter`, a copy of the flow's: the scheduler may still refuse the request.
+    fn judge(&self, meter: &mut TokenBucket, now: Time, cost: Cost) -> Option<u8> {
+        if let Some(cascade) = &self.cascade {
+            return cascade.class_at(now, cost);
+        }
+        (meter.arrive(now, cost) && !self.slo.is_background()).then_some(0)
+    }
+
+    /// Counts a request that has been taken in.
+    fn settle(&mut self, meter: TokenBucket, now: Time, cost: Cost) {
+        self.meter = meter;
+        if let Some(cascade) = &mut self.cascade {
+            cascade.classify(now, cost);
+        }
     }
 }
 

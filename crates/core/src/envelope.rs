@@ -20,6 +20,9 @@
 //! Here *every* arrival takes its cost: if overrunning requests took nothing, a backlogged flow would
 //! earn tokens while it overruns and would overtake its own queue.
 
+use alloc::boxed::Box;
+
+use crate::slo::Envelope;
 use crate::units::{Cost, Rate, Time};
 
 /// Grains in one thousandth of a request.
@@ -51,6 +54,18 @@ impl TokenBucket {
         let cost = grains_of(cost);
         let inside = self.grains >= cost;
         self.grains = (self.grains - cost).max(-DEBT_MAX);
+        inside
+    }
+
+    /// Takes `cost` at `now` if that much is there, otherwise nothing, and says which. This is the
+    /// bucket of a [`Cascade`]: what it refuses is somebody else's, and costs it nothing.
+    pub fn take(&mut self, now: Time, cost: Cost) -> bool {
+        self.refill(now);
+        let cost = grains_of(cost);
+        let inside = self.grains >= cost;
+        if inside {
+            self.grains -= cost;
+        }
         inside
     }
 
@@ -89,6 +104,69 @@ impl TokenBucket {
     pub const fn rate(&self) -> Rate {
         self.rate
     }
+}
+
+/// The classifier of one flow: a bucket per class, passed from the outermost inward (Nested QoS,
+/// section 3.2, figure 3.6).
+///
+/// ```text
+///  request ──> B_n ──> ... ──> B_2 ──> B_1 ──> class 0       each takes the cost, if it has it;
+///               │               │       └────> class 1       the first that has not takes nothing
+///               └── excess      └────────────> class 2       and ends the walk
+/// ```
+///
+/// So the class is the smallest k such that all buckets from k outward have the cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cascade {
+    buckets: Box<[TokenBucket]>,
+}
+
+impl Cascade {
+    /// A cascade for `classes`, the innermost first, whose buckets are full at `now`.
+    #[must_use]
+    pub fn new(now: Time, classes: &[Envelope]) -> Self {
+        let full = |class: &Envelope| TokenBucket::new(now, class.burst(), class.rate());
+        Self { buckets: classes.iter().map(full).collect() }
+    }
+
+    /// The class of a request of `cost` that arrives at `now`, an index, 0 being the innermost, and
+    /// takes its cost from that bucket and all outside it. `None` for excess, which takes nothing.
+    pub fn classify(&mut self, now: Time, cost: Cost) -> Option<u8> {
+        class_of(self.buckets.iter_mut(), now, cost)
+    }
+
+    /// What [`Cascade::classify`] would say, taking nothing.
+    #[must_use]
+    pub fn class_at(&self, now: Time, cost: Cost) -> Option<u8> {
+        let copies = self.buckets.iter().rev().copied();
+        reached(copies.map(|mut bucket| bucket.take(now, cost)), self.buckets.len())
+    }
+
+    /// Changes the classes at `now`. Buckets are matched by index and keep their level as in
+    /// [`TokenBucket::reconfigure`]; a class that is new starts full.
+    pub fn reconfigure(&mut self, now: Time, classes: &[Envelope]) {
+        let mut successor = Self::new(now, classes);
+        for ((new, old), class) in successor.buckets.iter_mut().zip(&self.buckets).zip(classes) {
+            *new = *old;
+            new.reconfigure(now, class.burst(), class.rate());
+        }
+        *self = successor;
+    }
+}
+
+/// The walk through a cascade; `buckets` are innermost first.
+pub(crate) fn class_of<'a, I>(buckets: I, now: Time, cost: Cost) -> Option<u8>
+where
+    I: DoubleEndedIterator<Item = &'a mut TokenBucket> + ExactSizeIterator,
+{
+    let classes = buckets.len();
+    reached(buckets.rev().map(|bucket| bucket.take(now, cost)), classes)
+}
+
+/// Of `classes`, the innermost up to which every bucket, outermost first, admits.
+fn reached(admits: impl Iterator<Item = bool>, classes: usize) -> Option<u8> {
+    let passed = admits.take_while(|admitted| *admitted).count();
+    if passed == 0 { None } else { Some((classes - passed) as u8) }
 }
 
 /// `cost` in grains, exact.

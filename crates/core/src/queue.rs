@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use crate::request::Request;
-use crate::sched::Arrival;
+use crate::sched::{Arrival, Dispatch};
 use crate::units::{Span, Time};
 
 /// "No node" in a link.
@@ -30,8 +30,8 @@ pub(crate) struct Waiting {
     pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) arrived: Time,
-    /// δ, or 0 where nothing was promised (δ is never 0): half the size of an `Option`.
-    promise_nanos: u64,
+    /// What was promised and the class, packed: see [`Waiting::new`].
+    promise: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +57,40 @@ pub(crate) struct Slab {
     free: u32,
 }
 
+/// Bits of the promised nanoseconds in the packed promise: more than a year, and δ is at most a day.
+const PROMISE_BITS: u32 = 55;
+
+/// The longest promise that is kept as it is.
+const PROMISE_MAX: u64 = (1 << PROMISE_BITS) - 1;
+
 impl Waiting {
+    /// Packs promise and class into one word, a quarter of what two `Option`s take: the low bits are δ,
+    /// or 0 where nothing was promised (δ is never 0); the high bits the class + 1, or 0 for none.
     pub(crate) fn new(arrival: Arrival, sequence: u64, tag: u128) -> Self {
-        let promise_nanos = arrival.promise.map_or(0, Span::as_nanos);
-        Self { tag, sequence, request: arrival.request, arrived: arrival.arrived, promise_nanos }
+        let nanos = arrival.promise.map_or(0, Span::as_nanos).min(PROMISE_MAX);
+        let class = arrival.class.map_or(0, |class| u64::from(class) + 1);
+        let promise = class << PROMISE_BITS | nanos;
+        Self { tag, sequence, request: arrival.request, arrived: arrival.arrived, promise }
     }
 
     pub(crate) fn promise(&self) -> Option<Span> {
-        if self.promise_nanos == 0 { None } else { Some(Span::from_nanos(self.promise_nanos)) }
+        let nanos = self.promise & PROMISE_MAX;
+        if nanos == 0 { None } else { Some(Span::from_nanos(nanos)) }
+    }
+
+    pub(crate) fn class(&self) -> Option<u8> {
+        (self.promise >> PROMISE_BITS).checked_sub(1).map(|class| class as u8)
+    }
+
+    /// Its dispatch, chosen by `finish_tag`.
+    pub(crate) fn dispatch(&self, finish_tag: Option<Time>) -> Dispatch {
+        Dispatch {
+            request: self.request,
+            arrival: self.arrived,
+            finish_tag,
+            promise: self.promise(),
+            class: self.class(),
+        }
     }
 }
 

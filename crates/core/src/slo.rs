@@ -1,6 +1,8 @@
 //! What a flow is promised.
 
+use alloc::boxed::Box;
 use core::fmt;
+use core::slice;
 
 use crate::units::{Cost, Rate, Span, Weight};
 
@@ -16,11 +18,30 @@ pub struct Envelope {
 /// A service level objective: what one flow is promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slo {
-    envelope: Option<Envelope>,
+    promise: Promise,
     weight: Weight,
     /// Zero for none, which halves what the two take up.
     reservation: Rate,
     limit: Rate,
+}
+
+/// One class takes no memory of its own, several take one box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Promise {
+    Background,
+    Single(Envelope),
+    Nested(Box<[Envelope]>),
+}
+
+/// A parameter of an [`Envelope`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// σ.
+    Burst,
+    /// ρ.
+    Rate,
+    /// δ.
+    Latency,
 }
 
 /// Why a set of parameters is no promise that can be kept.
@@ -37,6 +58,18 @@ pub enum SloError {
     BurstTooLarge,
     /// δ above [`Envelope::LATENCY_MAX`].
     LatencyTooLarge,
+    /// A promise in classes without a class.
+    NoClasses,
+    /// More than [`Slo::CLASSES_MAX`] classes.
+    TooManyClasses,
+    /// The first pair of neighbours that is not nested: `parameter` of class `inner` (an index, 0 is
+    /// the innermost) is larger than that of class `inner` + 1.
+    NotNested {
+        /// The inner class of the pair.
+        inner: usize,
+        /// What is larger there; the first in the order σ, ρ, δ.
+        parameter: Parameter,
+    },
 }
 
 impl Envelope {
@@ -86,26 +119,71 @@ impl Envelope {
     pub const fn latency(&self) -> Span {
         self.latency
     }
+
+    /// The first of σ, ρ, δ that is larger than in `outer`.
+    fn exceeds(&self, outer: &Self) -> Option<Parameter> {
+        if self.burst > outer.burst {
+            Some(Parameter::Burst)
+        } else if self.rate > outer.rate {
+            Some(Parameter::Rate)
+        } else if self.latency > outer.latency {
+            Some(Parameter::Latency)
+        } else {
+            None
+        }
+    }
 }
 
 impl Slo {
+    /// The most classes of a flow.
+    pub const CLASSES_MAX: usize = 255;
+
     /// A flow that is held to `envelope`.
     #[must_use]
     pub const fn guaranteed(envelope: Envelope) -> Self {
-        Self { envelope: Some(envelope), ..Self::background() }
+        Self::promising(Promise::Single(envelope))
+    }
+
+    /// A flow with graduated classes (Nested QoS, section 3.1.2), the innermost first: what it sends
+    /// within the innermost envelope is done within the δ of that one, what the next one admits
+    /// besides within the δ of the next, and so on; what even the outermost refuses is *excess* and
+    /// promised nothing. One class is the same as [`Slo::guaranteed`].
+    ///
+    /// # Errors
+    /// If there is no class or more than [`Slo::CLASSES_MAX`], or they are not nested: σ, ρ and δ must
+    /// each not decrease outward.
+    pub fn nested(classes: &[Envelope]) -> Result<Self, SloError> {
+        if classes.len() > Self::CLASSES_MAX {
+            return Err(SloError::TooManyClasses);
+        }
+        for (inner, pair) in classes.windows(2).enumerate() {
+            if let Some(parameter) = pair[0].exceeds(&pair[1]) {
+                return Err(SloError::NotNested { inner, parameter });
+            }
+        }
+        match classes {
+            [] => Err(SloError::NoClasses),
+            [only] => Ok(Self::guaranteed(*only)),
+            _ => Ok(Self::promising(Promise::Nested(classes.into()))),
+        }
     }
 
     /// A flow that is promised nothing and gets what the others leave.
     #[must_use]
     pub const fn background() -> Self {
+        Self::promising(Promise::Background)
+    }
+
+    const fn promising(promise: Promise) -> Self {
         let none = Rate::from_millis(0);
-        Self { envelope: None, weight: Weight::ONE, reservation: none, limit: none }
+        Self { promise, weight: Weight::ONE, reservation: none, limit: none }
     }
 
     /// The same promise with another weight.
     #[must_use]
-    pub const fn with_weight(self, weight: Weight) -> Self {
-        Self { weight, ..self }
+    pub const fn with_weight(mut self, weight: Weight) -> Self {
+        self.weight = weight;
+        self
     }
 
     /// The same promise with a reservation: at least this much per second while requests wait, under
@@ -137,16 +215,27 @@ impl Slo {
         if self.limit.as_millis() == 0 { None } else { Some(self.limit) }
     }
 
-    /// ⟨σ, ρ, δ⟩; `None` for a background flow.
+    /// ⟨σ, ρ, δ⟩, of several classes that of the innermost; `None` for a background flow. A scheduler
+    /// without classes holds the flow to this one.
     #[must_use]
-    pub const fn envelope(&self) -> Option<&Envelope> {
-        self.envelope.as_ref()
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.classes().first()
+    }
+
+    /// Its classes, the innermost first; none for a background flow.
+    #[must_use]
+    pub fn classes(&self) -> &[Envelope] {
+        match &self.promise {
+            Promise::Background => &[],
+            Promise::Single(envelope) => slice::from_ref(envelope),
+            Promise::Nested(classes) => classes,
+        }
     }
 
     /// Whether the flow gets only what others leave.
     #[must_use]
     pub const fn is_background(&self) -> bool {
-        self.envelope.is_none()
+        matches!(self.promise, Promise::Background)
     }
 
     /// The share among flows of its kind, where the scheduler shares by weight.
@@ -172,6 +261,16 @@ impl fmt::Display for Envelope {
     }
 }
 
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Burst => "burst",
+            Self::Rate => "rate",
+            Self::Latency => "latency bound",
+        })
+    }
+}
+
 impl fmt::Display for SloError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -180,6 +279,15 @@ impl fmt::Display for SloError {
             Self::RateTooLarge => write!(f, "the rate is above {}", Envelope::RATE_MAX),
             Self::BurstTooLarge => write!(f, "the burst is above {} requests", Envelope::BURST_MAX),
             Self::LatencyTooLarge => write!(f, "the latency bound is above {}", Envelope::LATENCY_MAX),
+            Self::NoClasses => f.write_str("there is no class: a promise needs at least one"),
+            Self::TooManyClasses => write!(f, "there are more than {} classes", Slo::CLASSES_MAX),
+            Self::NotNested { inner, parameter } => {
+                let (inner, outer) = (inner + 1, inner + 2);
+                write!(
+                    f,
+                    "the {parameter} of class {inner} is above that of class {outer}, which is outside it"
+                )
+            }
         }
     }
 }

@@ -7,8 +7,11 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 
 use common::{request, slo};
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::sced::Sced;
 use evenkeel_core::*;
 
 thread_local! {
@@ -57,7 +60,12 @@ fn rounds(engine: &mut Engine, now: &mut u64, flows: usize, rounds: usize) {
 fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usize) -> u64 {
     let mut engine = Engine::new(scheduler, NonZeroU32::new(8).unwrap());
     for flow in 0..flows {
-        let slo = if flow % 5 == 4 { Slo::background() } else { slo(3 + flow as u64 % 4, 1_000, 20) };
+        let single = slo(3 + flow as u64 % 4, 1_000, 20);
+        let slo = match flow % 5 {
+            4 => Slo::background(),
+            3 => Slo::nested(&[single.classes(), slo(9, 2_000, 40).classes()].concat()).unwrap(),
+            _ => single,
+        };
         engine.handle_input(Time::ZERO, Input::Configure(FlowId(flow as u32), slo)).unwrap();
     }
     let mut now = 0;
@@ -71,6 +79,9 @@ fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usiz
 fn the_hot_path_allocates_nothing() {
     for flows in [10, 10_000] {
         assert_eq!(allocations_in_steady_state(Box::new(Fcfs::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Nested::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Sced::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Edf::new()), flows), 0);
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
+use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
@@ -80,12 +80,7 @@ impl Scheduler for Fcfs {
         if let Ok(backlog) = self.backlog_mut(waiting.request.flow) {
             *backlog -= 1;
         }
-        Decision::Dispatch(Dispatch {
-            request: waiting.request,
-            arrival: waiting.arrived,
-            finish_tag: None,
-            promise: waiting.promise(),
-        })
+        Decision::Dispatch(waiting.dispatch(None))
     }
 
     fn on_completion(&mut self, _now: Time, _request: &Request, _completion: &Completion) {}

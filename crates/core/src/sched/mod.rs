@@ -6,11 +6,16 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Span, Time};
 
+pub mod edf;
 pub mod fcfs;
+pub mod nested;
 pub mod pclock;
+pub mod sced;
 
+mod due;
 mod fair;
 mod spare;
+mod stamp;
 
 /// Decides which waiting request is dispatched next.
 ///
@@ -33,7 +38,7 @@ pub trait Scheduler {
     fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), ConfigureError>;
 
     /// Takes in a request at `now`. It is tagged as of `now`; `arrival.arrived` and
-    /// `arrival.promise` are handed back untouched at its dispatch.
+    /// `arrival.promise` are handed back untouched at its dispatch, and so is `arrival.class`.
     ///
     /// # Errors
     /// If its flow was never configured, or no more requests can wait; nothing has changed then.
@@ -80,15 +85,17 @@ pub struct Arrival {
     /// When it arrived; before the `now` of the call if it has waited in another scheduler.
     pub arrived: Time,
     /// What it was promised at its arrival; see [`crate::Record::promise`]. Schedulers carry it and
-    /// do not look at it.
+    /// do not look at it. At most 2⁵⁵ − 1 ns, more than a year; a longer one counts as that.
     pub promise: Option<Span>,
+    /// The class that it was judged to belong to; see [`crate::Record::class`]. Carried likewise.
+    pub class: Option<u8>,
 }
 
 impl Arrival {
     /// A request that arrives at `now` and is promised nothing.
     #[must_use]
     pub const fn new(now: Time, request: Request) -> Self {
-        Self { request, arrived: now, promise: None }
+        Self { request, arrived: now, promise: None, class: None }
     }
 }
 
@@ -147,6 +154,8 @@ pub struct Dispatch {
     pub finish_tag: Option<Time>,
     /// The promise that came in with its [`Arrival`].
     pub promise: Option<Span>,
+    /// The class that came in with its [`Arrival`].
+    pub class: Option<u8>,
 }
 
 /// The answer of [`Scheduler::poll_dispatch`].

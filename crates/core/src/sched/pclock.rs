@@ -4,7 +4,7 @@
 //! Shared Storage Systems", SIGMETRICS 2007, section 3 (algorithms 1 and 2) and section 3.3.
 //!
 //! ```text
-//!  flows [ bucket, frontier, δ, queue ]                       by flow number
+//!  flows [ stamper, δ, queue ]                                by flow number
 //!                           │
 //!             ┌─────────────┴──────────────┐  one list per flow through one slab (queue.rs);
 //!             v head                       v   each waiting request carries its start tag S
@@ -26,10 +26,7 @@
 //! 2⁹⁶ so that tags before the epoch are positive too, and everything saturates at the top: that
 //! takes 10¹⁰ requests of the largest cost at the smallest rate.
 //!
-//! **Start tags.** The *frontier* of a flow is the instant at which its arrival bound is used up by
-//! what it has sent; the paper's MaxS is frontier + cost/ρ. It carries the remainder of cost/ρ in
-//! units of 1/ρ ns, so rates do not drift. A request inside the bound has S = now, any other has
-//! S = max(now, frontier + cost/ρ), and that is the new frontier. F = S + δ. S is rounded down to 1 ns.
+//! **Start tags** S come from the arrival bound: stamp.rs. F = S + δ.
 //!
 //! Deviations from the paper:
 //! 1. Every arrival takes its cost from the bucket, in both branches (see envelope.rs).
@@ -56,16 +53,13 @@ use alloc::vec::Vec;
 
 use super::fair::FairShare;
 use super::spare::Lending;
-use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
-use crate::envelope::{TokenBucket, grains_of};
+use super::stamp::{EPOCH, Stamper};
+use super::{Arrival, ConfigureError, Decision, Scheduler, SpareCapacity};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
-use crate::units::{Cost, NANOS_PER_SECOND, Rate, Span, Time, Weight};
-
-/// Where the stored axis has the epoch: room for tags before it.
-const EPOCH: u128 = 1 << 96;
+use crate::units::{Cost, Span, Time, Weight};
 
 /// The pClock scheduler.
 #[derive(Clone, Debug)]
@@ -82,10 +76,10 @@ pub struct PClock {
     now: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Role {
     Absent,
-    Guaranteed,
+    Guaranteed(Stamper),
     Background,
 }
 
@@ -94,17 +88,8 @@ enum Role {
 struct Flow {
     role: Role,
     queue: Fifo,
-    /// Guaranteed: σ, ρ and the tokens.
-    bucket: TokenBucket,
+    /// Guaranteed: δ.
     latency: Span,
-    /// The stored instant at which the arrival bound is used up: whole ns and a part in 1/ρ ns.
-    frontier: u128,
-    frontier_part: u64,
-    /// 1/ρ for a request of cost 1, likewise.
-    step: u64,
-    step_part: u64,
-    /// Whether the last arrival was over the bound; if not, the frontier follows from the bucket.
-    overrun: bool,
     /// The largest cost that has arrived.
     largest: Cost,
     /// Background: weight and virtual finish tag of the last request served.
@@ -161,11 +146,9 @@ impl PClock {
         Time::from_nanos(u64::try_from(stored.saturating_sub(self.shift)).unwrap_or(u64::MAX))
     }
 
-    fn known(&self, flow: FlowId) -> Result<Role, ConfigureError> {
-        match self.flows.get(flow.index()) {
-            Some(known) if known.role != Role::Absent => Ok(known.role),
-            _ => Err(ConfigureError::UnknownFlow(flow)),
-        }
+    fn known(&self, flow: FlowId) -> Result<&Flow, ConfigureError> {
+        let known = self.flows.get(flow.index()).filter(|known| !matches!(known.role, Role::Absent));
+        known.ok_or(ConfigureError::UnknownFlow(flow))
     }
 
     /// CheckAndAdjustTags: if every waiting guaranteed request starts later than now, all tags move
@@ -253,7 +236,7 @@ impl PClock {
         if self.fair.next().is_none() {
             self.lending.close();
         }
-        Decision::Dispatch(dispatch_of(&waiting, due))
+        Decision::Dispatch(waiting.dispatch(due))
     }
 
     fn serve_guaranteed(&mut self, id: FlowId) -> Decision {
@@ -261,7 +244,7 @@ impl PClock {
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let finish = flow.finish_of(waiting.tag);
         self.rekey(id);
-        Decision::Dispatch(dispatch_of(&waiting, Some(self.instant(finish))))
+        Decision::Dispatch(waiting.dispatch(Some(self.instant(finish))))
     }
 
     /// Makes room for `flow` in every table.
@@ -279,8 +262,9 @@ impl PClock {
     fn configure_guaranteed(&mut self, id: FlowId, envelope: &Envelope) {
         let (now, stored_now) = (self.now, self.stored_now());
         let flow = &mut self.flows[id.index()];
-        if flow.role == Role::Guaranteed {
-            flow.reconfigure(now, envelope);
+        if let Role::Guaranteed(stamper) = &mut flow.role {
+            stamper.reconfigure(now, envelope);
+            flow.latency = envelope.latency();
             self.lending.withdraw(id);
         } else {
             self.fair.withdraw(id);
@@ -299,7 +283,7 @@ impl PClock {
 
     fn configure_background(&mut self, id: FlowId, weight: Weight) {
         let flow = &mut self.flows[id.index()];
-        if flow.role == Role::Background {
+        if matches!(flow.role, Role::Background) {
             flow.weight = weight;
             return;
         }
@@ -341,8 +325,7 @@ impl Scheduler for PClock {
     }
 
     fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), ConfigureError> {
-        self.known(flow)?;
-        if !self.flows[flow.index()].queue.is_empty() {
+        if !self.known(flow)?.queue.is_empty() {
             return Err(ConfigureError::Busy(flow));
         }
         self.advance(now);
@@ -351,12 +334,12 @@ impl Scheduler for PClock {
     }
 
     fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError> {
-        let role = self.known(arrival.request.flow)?;
+        let in_background = matches!(self.known(arrival.request.flow)?.role, Role::Background);
         if self.slab.is_full() {
             return Err(ConfigureError::TooManyWaiting);
         }
         self.advance(now);
-        if role == Role::Background {
+        if in_background {
             self.enqueue_background(arrival);
         } else {
             self.synchronize();
@@ -398,88 +381,22 @@ impl Flow {
     const ABSENT: Self = Self {
         role: Role::Absent,
         queue: Fifo::EMPTY,
-        bucket: TokenBucket::new(Time::ZERO, Cost::ZERO, Rate::from_millis(0)),
         latency: Span::ZERO,
-        frontier: 0,
-        frontier_part: 0,
-        step: 0,
-        step_part: 0,
-        overrun: false,
         largest: Cost::ZERO,
         weight: Weight::ONE,
         virtual_finish: 0,
     };
 
     fn guaranteed(now: Time, envelope: &Envelope) -> Self {
-        let (step, step_part) = ONE_REQUEST.div_rem(envelope.rate());
-        Self {
-            role: Role::Guaranteed,
-            bucket: TokenBucket::new(now, envelope.burst(), envelope.rate()),
-            latency: envelope.latency(),
-            step: step as u64,
-            step_part,
-            ..Self::ABSENT
-        }
+        let role = Role::Guaranteed(Stamper::new(now, envelope));
+        Self { role, latency: envelope.latency(), ..Self::ABSENT }
     }
 
-    /// New parameters: the debt stays, and so do the frontier and its part of a nanosecond.
-    fn reconfigure(&mut self, now: Time, envelope: &Envelope) {
-        let (old, new) = (self.bucket.rate().as_millis(), envelope.rate().as_millis());
-        let part = u128::from(self.frontier_part) * u128::from(new) / u128::from(old);
-        let (step, step_part) = ONE_REQUEST.div_rem(envelope.rate());
-        self.bucket.reconfigure(now, envelope.burst(), envelope.rate());
-        self.latency = envelope.latency();
-        self.frontier_part = part as u64;
-        (self.step, self.step_part) = (step as u64, step_part);
-    }
-
-    /// UpdateNumtokens and ComputeTags: the start tag of a request of `cost` that arrives now, not
-    /// before `behind`, the tag of the request in front of it.
+    /// The start tag of a request of `cost` that arrives now, not before `behind`.
     fn stamp(&mut self, now: Time, stored_now: u128, cost: Cost, behind: u128) -> u128 {
         self.largest = self.largest.max(cost);
-        if self.bucket.arrive(now, cost) {
-            self.overrun = false;
-            return stored_now.max(behind);
-        }
-        if !self.overrun {
-            self.overrun = true;
-            self.take_frontier_from_bucket(stored_now, cost);
-        }
-        self.advance_frontier(cost);
-        let earliest = stored_now.max(behind);
-        if self.frontier < earliest {
-            (self.frontier, self.frontier_part) = (earliest, 0);
-        }
-        self.frontier
-    }
-
-    /// The frontier of a flow whose arrivals so far were inside its bound: now − tokens/ρ, with the
-    /// tokens as they were before the request of `cost` that has just been taken.
-    fn take_frontier_from_bucket(&mut self, stored_now: u128, cost: Cost) {
-        let cost = grains_of(cost);
-        let lacking = (cost - grains_of(self.bucket.burst())).max(0);
-        let tokens = self.bucket.grains() + cost + lacking;
-        let rate = self.bucket.rate().as_millis();
-        let (offset, part) = match i64::try_from(-tokens) {
-            Ok(short) => (i128::from(short.div_euclid(rate as i64)), short.rem_euclid(rate as i64) as u64),
-            Err(_) => ((-tokens).div_euclid(i128::from(rate)), (-tokens).rem_euclid(i128::from(rate)) as u64),
-        };
-        let frontier = (stored_now.saturating_add_signed(offset), part);
-        (self.frontier, self.frontier_part) = frontier.max((self.frontier, self.frontier_part));
-    }
-
-    /// Moves the frontier by cost/ρ.
-    fn advance_frontier(&mut self, cost: Cost) {
-        let rate = self.bucket.rate();
-        let (whole, part) = if cost == Cost::ONE {
-            (u128::from(self.step), self.step_part)
-        } else {
-            cost_nanos(cost).div_rem(rate)
-        };
-        let part = self.frontier_part + part;
-        let carry = u64::from(part >= rate.as_millis());
-        self.frontier = self.frontier.saturating_add(whole).saturating_add(u128::from(carry));
-        self.frontier_part = part - carry * rate.as_millis();
+        let Role::Guaranteed(stamper) = &mut self.role else { return behind };
+        stamper.stamp(now, stored_now, cost, behind)
     }
 
     fn finish_of(&self, start: u128) -> u128 {
@@ -488,7 +405,8 @@ impl Flow {
 
     /// σ less what its own largest request needs: what it can lend.
     fn surplus(&self) -> u64 {
-        self.bucket.burst().as_millis().saturating_sub(self.largest.as_millis())
+        let Role::Guaranteed(stamper) = &self.role else { return 0 };
+        stamper.burst().as_millis().saturating_sub(self.largest.as_millis())
     }
 
     /// Whether there is a whole request to lend.
@@ -501,29 +419,4 @@ impl Flow {
         let share = u128::from(self.surplus()) * u128::from(permille) / 1_000;
         Cost::from_millis(share as u64)
     }
-}
-
-/// A cost times a second: divided by a rate it is a length of time.
-#[derive(Clone, Copy)]
-struct CostNanos(u128);
-
-const ONE_REQUEST: CostNanos = cost_nanos(Cost::ONE);
-
-const fn cost_nanos(cost: Cost) -> CostNanos {
-    CostNanos(cost.as_millis() as u128 * NANOS_PER_SECOND as u128)
-}
-
-impl CostNanos {
-    /// Whole nanoseconds, and what is left in units of 1/rate ns. Rates of envelopes are not zero.
-    fn div_rem(self, rate: Rate) -> (u128, u64) {
-        let rate = rate.as_millis().max(1);
-        match u64::try_from(self.0) {
-            Ok(short) => (u128::from(short / rate), short % rate),
-            Err(_) => (self.0 / u128::from(rate), (self.0 % u128::from(rate)) as u64),
-        }
-    }
-}
-
-fn dispatch_of(waiting: &Waiting, finish_tag: Option<Time>) -> Dispatch {
-    Dispatch { request: waiting.request, arrival: waiting.arrived, finish_tag, promise: waiting.promise() }
 }
