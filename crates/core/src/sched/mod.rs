@@ -8,9 +8,14 @@ use crate::units::{Span, Time};
 
 pub mod fcfs;
 pub mod pclock;
+pub mod sfq;
+pub mod virtual_clock;
+pub mod wf2q;
 
 mod fair;
+mod pace;
 mod spare;
+mod tagged;
 
 /// Decides which waiting request is dispatched next.
 ///
