@@ -12,6 +12,9 @@ use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::sced::Sced;
+use evenkeel_core::sched::sfq::SfqD;
+use evenkeel_core::sched::virtual_clock::VirtualClock;
+use evenkeel_core::sched::wf2q::Wf2qPlus;
 use evenkeel_core::*;
 
 thread_local! {
@@ -82,6 +85,9 @@ fn the_hot_path_allocates_nothing() {
         assert_eq!(allocations_in_steady_state(Box::new(Nested::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Sced::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Edf::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(SfqD::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Wf2qPlus::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(VirtualClock::new()), flows), 0);
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");

@@ -46,9 +46,14 @@ impl FairShare {
     /// The flow that [`FairShare::next`] named is served `cost`. Returns its virtual finish tag;
     /// `successor` is the sequence number of its new head, if it has one.
     pub(crate) fn serve(&mut self, cost: Cost, weight: Weight, successor: Option<u64>) -> u128 {
+        self.serve_length(virtual_length(cost, weight), successor)
+    }
+
+    /// The same for a caller that has its own scale of virtual time and divides by the share itself.
+    pub(crate) fn serve_length(&mut self, length: u128, successor: Option<u64>) -> u128 {
         let Some((head, flow)) = self.heads.peek() else { return self.virtual_now };
         self.virtual_now = head.tag;
-        let finish = head.tag.saturating_add(virtual_length(cost, weight));
+        let finish = head.tag.saturating_add(length);
         match successor {
             Some(sequence) => self.heads.set(flow, Key { tag: finish, sequence }),
             None => _ = self.heads.remove(flow),

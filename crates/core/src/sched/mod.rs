@@ -11,11 +11,16 @@ pub mod fcfs;
 pub mod nested;
 pub mod pclock;
 pub mod sced;
+pub mod sfq;
+pub mod virtual_clock;
+pub mod wf2q;
 
 mod due;
 mod fair;
+mod pace;
 mod spare;
 mod stamp;
+mod tagged;
 
 /// Decides which waiting request is dispatched next.
 ///
