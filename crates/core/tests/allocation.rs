@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 
 use common::{request, slo};
 use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::mclock::MClock;
 use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::rbfq::Rbfq;
 use evenkeel_core::*;
 
 thread_local! {
@@ -71,6 +73,8 @@ fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usiz
 fn the_hot_path_allocates_nothing() {
     for flows in [10, 10_000] {
         assert_eq!(allocations_in_steady_state(Box::new(Fcfs::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(MClock::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Rbfq::new()), flows), 0);
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");
