@@ -32,6 +32,6 @@ mod queue;
 pub use engine::{Engine, Input, InputError, Output, Record, Submission};
 pub use envelope::{Cascade, TokenBucket};
 pub use request::{Completion, FlowId, Operation, Outcome, Request, RequestId, Ticket};
-pub use sched::{Arrival, ConfigureError, Decision, Dispatch, Permille, Scheduler, SpareCapacity};
+pub use sched::{Arrival, ConfigureError, Decision, Dispatch, Elsewhere, Permille, Scheduler, SpareCapacity};
 pub use slo::{Envelope, Parameter, Slo, SloError};
 pub use units::{Cost, Rate, Span, Time, Weight};

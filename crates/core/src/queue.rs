@@ -94,6 +94,12 @@ impl Waiting {
     }
 }
 
+impl Default for Slab {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Slab {
     pub(crate) const fn new() -> Self {
         Self { nodes: Vec::new(), free: NONE }

@@ -9,8 +9,11 @@ use std::num::NonZeroU32;
 use common::{request, slo};
 use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::mclock::MClock;
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::rbfq::Rbfq;
 use evenkeel_core::sched::sced::Sced;
 use evenkeel_core::sched::sfq::SfqD;
 use evenkeel_core::sched::virtual_clock::VirtualClock;
@@ -88,6 +91,8 @@ fn the_hot_path_allocates_nothing() {
         assert_eq!(allocations_in_steady_state(Box::new(SfqD::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Wf2qPlus::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(VirtualClock::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(MClock::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Rbfq::new()), flows), 0);
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");

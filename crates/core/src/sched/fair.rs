@@ -61,6 +61,34 @@ impl FairShare {
         finish
     }
 
+    /// Like [`FairShare::enter`], for schedulers that keep a head's tag themselves; returns the tag.
+    pub(crate) fn join(&mut self, flow: FlowId, tag: u128, sequence: u64) -> u128 {
+        let tag = self.virtual_now.max(tag);
+        self.heads.set(flow, Key { tag, sequence });
+        tag
+    }
+
+    /// Like [`FairShare::join`], for a flow that had something waiting all the time: it keeps its place
+    /// unless V has left it behind by more than one request of its own.
+    pub(crate) fn rejoin(&mut self, flow: FlowId, tag: u128, weight: Weight, sequence: u64) -> u128 {
+        let close = tag.saturating_add(virtual_length(Cost::ONE, weight)) > self.virtual_now;
+        let tag = if close { tag } else { self.virtual_now };
+        self.heads.set(flow, Key { tag, sequence });
+        tag
+    }
+
+    /// A flow that stays gets the head `sequence` with this tag, which is none before its last one.
+    pub(crate) fn place(&mut self, flow: FlowId, tag: u128, sequence: u64) {
+        self.heads.set(flow, Key { tag, sequence });
+    }
+
+    /// A request is about to be served, of whichever flow: V moves up to the smallest tag.
+    pub(crate) fn mark(&mut self) {
+        if let Some((head, _)) = self.heads.peek() {
+            self.virtual_now = self.virtual_now.max(head.tag);
+        }
+    }
+
     /// The flow leaves with all that it has waiting.
     pub(crate) fn withdraw(&mut self, flow: FlowId) {
         self.heads.remove(flow);
@@ -68,7 +96,7 @@ impl FairShare {
 }
 
 /// cost / weight in virtual time, rounded down.
-fn virtual_length(cost: Cost, weight: Weight) -> u128 {
+pub(crate) fn virtual_length(cost: Cost, weight: Weight) -> u128 {
     let weight = weight.as_u32();
     let millis = cost.as_millis();
     if millis >> (u64::BITS - SCALE_BITS) == 0 {

@@ -8,8 +8,10 @@ use crate::units::{Span, Time};
 
 pub mod edf;
 pub mod fcfs;
+pub mod mclock;
 pub mod nested;
 pub mod pclock;
+pub mod rbfq;
 pub mod sced;
 pub mod sfq;
 pub mod virtual_clock;
@@ -18,6 +20,7 @@ pub mod wf2q;
 mod due;
 mod fair;
 mod pace;
+mod rate_tag;
 mod spare;
 mod stamp;
 mod tagged;
@@ -48,6 +51,21 @@ pub trait Scheduler {
     /// # Errors
     /// If its flow was never configured, or no more requests can wait; nothing has changed then.
     fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError>;
+
+    /// Takes in a request of a flow that other servers serve as well, with what they have served of it.
+    /// Only a scheduler that counts it makes a difference ([`mclock::MClock`]); the default forgets it.
+    ///
+    /// # Errors
+    /// Those of [`Scheduler::on_arrival`].
+    fn on_arrival_counted(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        elsewhere: Elsewhere,
+    ) -> Result<(), ConfigureError> {
+        let _ = elsewhere;
+        self.on_arrival(now, arrival)
+    }
 
     /// Chooses what to dispatch now. The caller respects the dispatch depth.
     fn poll_dispatch(&mut self, now: Time) -> Decision;
@@ -101,6 +119,37 @@ impl Arrival {
     #[must_use]
     pub const fn new(now: Time, request: Request) -> Self {
         Self { request, arrived: now, promise: None, class: None }
+    }
+}
+
+/// What other servers have served of a flow since it sent its previous request here, in ordinary requests
+/// (dmClock: δ and ρ of mClock, section 3.3, without what this server has served itself).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    served: u32,
+    reserved: u32,
+}
+
+impl Elsewhere {
+    /// Nothing: the flow is served here only.
+    pub const NOTHING: Self = Self { served: 0, reserved: 0 };
+
+    /// `served` requests, `reserved` of them by their reservation; `None` if that is more than all.
+    #[must_use]
+    pub const fn new(served: u32, reserved: u32) -> Option<Self> {
+        if reserved > served { None } else { Some(Self { served, reserved }) }
+    }
+
+    /// All requests served elsewhere.
+    #[must_use]
+    pub const fn served(self) -> u32 {
+        self.served
+    }
+
+    /// Those of them that were served by reservation.
+    #[must_use]
+    pub const fn reserved(self) -> u32 {
+        self.reserved
     }
 }
 
@@ -190,6 +239,8 @@ pub enum ConfigureError {
     TooManyWaiting,
     /// The scheduler has no such setting.
     Unsupported,
+    /// The flow's limit is below its reservation, or below ρ where that is reserved.
+    LimitBelowReservation(FlowId),
 }
 
 impl fmt::Display for ConfigureError {
@@ -202,6 +253,9 @@ impl fmt::Display for ConfigureError {
             }
             Self::TooManyWaiting => f.write_str("as many requests wait as the tables can hold"),
             Self::Unsupported => f.write_str("the scheduler has no such setting"),
+            Self::LimitBelowReservation(flow) => {
+                write!(f, "the limit of flow {} is below what is reserved for it: raise it", flow.0)
+            }
         }
     }
 }

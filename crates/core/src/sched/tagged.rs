@@ -15,7 +15,7 @@
 use alloc::vec::Vec;
 
 use super::fair::FairShare;
-use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
+use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::heap::Key;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
@@ -181,7 +181,7 @@ impl<D: Discipline> Tagged<D> {
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = self.head(id);
         let finish = self.discipline.serve(id, Head::of(&waiting), successor);
-        Decision::Dispatch(dispatch_of(&waiting, finish))
+        Decision::Dispatch(waiting.dispatch(finish))
     }
 
     fn serve_background(&mut self) -> Decision {
@@ -190,7 +190,7 @@ impl<D: Discipline> Tagged<D> {
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
         flow.virtual_finish = self.background.serve(waiting.request.cost, flow.weight, successor);
-        Decision::Dispatch(dispatch_of(&waiting, None))
+        Decision::Dispatch(waiting.dispatch(None))
     }
 }
 
@@ -269,8 +269,4 @@ impl<D: Discipline> Scheduler for Tagged<D> {
     fn backlog(&self, flow: FlowId) -> usize {
         self.flows.get(flow.index()).map_or(0, |flow| flow.queue.len())
     }
-}
-
-fn dispatch_of(waiting: &Waiting, finish_tag: Option<Time>) -> Dispatch {
-    Dispatch { request: waiting.request, arrival: waiting.arrived, finish_tag, promise: waiting.promise() }
 }
