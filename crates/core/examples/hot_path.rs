@@ -8,8 +8,11 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::sced::Sced;
 use evenkeel_core::*;
 
 const ROUNDS: u64 = 2_000_000;
@@ -72,6 +75,9 @@ fn main() {
             println!("{name:>10} {flows:>8} {fast:>11.1} ns {slow:>11.1} ns");
         };
         row("pclock", &|| Box::new(PClock::new()));
+        row("nested", &|| Box::new(Nested::new()));
+        row("sced", &|| Box::new(Sced::new()));
+        row("edf", &|| Box::new(Edf::new()));
         row("fcfs", &|| Box::new(Fcfs::new()));
     }
 }
