@@ -19,6 +19,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod admission;
+pub mod depth;
 pub mod engine;
 pub mod envelope;
 pub mod request;
@@ -29,6 +30,7 @@ pub mod units;
 mod heap;
 mod queue;
 
+pub use depth::{DepthControl, DepthError};
 pub use engine::{Engine, Input, InputError, Output, Record, Submission};
 pub use envelope::{Cascade, TokenBucket};
 pub use request::{Completion, FlowId, Operation, Outcome, Request, RequestId, Ticket};
