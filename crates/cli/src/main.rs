@@ -3,6 +3,7 @@
 //! ```text
 //!  arguments ──> commands ──┬─ check   does the file make sense, do the promises fit?
 //!                           ├─ config  what does a file look like?
+//!                           ├─ schedulers  which are there?
 //!                           ├─ serve   run the gateway
 //!                           └─ demo    see what scheduling does
 //! ```

@@ -12,7 +12,6 @@ use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::mclock::MClock;
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::rbfq::Rbfq;
 use evenkeel_core::sched::sced::Sced;
 use evenkeel_core::sched::sfq::SfqD;

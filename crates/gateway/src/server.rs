@@ -7,17 +7,13 @@
 //! ```
 
 use std::io;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::sched::SpareCapacity;
-use evenkeel_core::sched::fcfs::Fcfs;
-use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::{Engine, Envelope, Rate, Scheduler, Span, admission};
+use evenkeel_core::{Engine, Rate, Span};
 use evenkeel_device::{ConstantRate, Device};
 use evenkeel_ledger::Account;
 
@@ -168,7 +164,7 @@ impl Server {
     pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
-            running.mailbox.send(Command::Reschedule(scheduler(kind, spare)));
+            running.mailbox.send(Command::Reschedule(kind.build(spare)));
         }
         found.is_some()
     }
@@ -205,23 +201,10 @@ impl Server {
     }
 }
 
-/// The scheduler that a configuration names.
-fn scheduler(kind: SchedulerKind, spare: SpareTo) -> Box<dyn Scheduler + Send> {
-    match kind {
-        SchedulerKind::Fcfs => Box::new(Fcfs::new()),
-        SchedulerKind::PClock => Box::new(PClock::with_spare(match spare {
-            SpareTo::Flows => SpareCapacity::Flows,
-            SpareTo::Background => SpareCapacity::Background,
-        })),
-    }
-}
-
 fn check_admission(config: &Config, index: usize, store: &StoreConfig) -> Result<(), StartError> {
-    let volumes = config.volumes.iter().filter(|volume| volume.store == index);
-    let envelopes: Vec<Envelope> = volumes.filter_map(|volume| volume.slo.envelope().copied()).collect();
-    let need = admission::required_capacity(&envelopes).capacity;
+    let need = config.need_of(index).capacity;
     match store.capacity {
-        Some(capacity) if !admission::admits(capacity, &envelopes) => match store.admission {
+        Some(capacity) if capacity < need => match store.admission {
             Admission::Refuse => Err(StartError::DoesNotFit { store: store.name.clone(), need, capacity }),
             Admission::Warn => {
                 tracing::warn!(store = %store.name, %need, %capacity, "the SLAs do not fit the stated capacity");
@@ -264,17 +247,13 @@ fn prepare(
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: engine(store.scheduler, store.spare, store.depth),
+        engine: Engine::new(store.scheduler.build(store.spare), store.depth),
         device,
         files: backings.files,
         direct: store.direct,
         volumes,
         cpu: store.cpu,
     })
-}
-
-fn engine(kind: SchedulerKind, spare: SpareTo, depth: NonZeroU32) -> Engine {
-    Engine::new(scheduler(kind, spare), depth)
 }
 
 /// Starts a thread per store and waits until each has its ring.

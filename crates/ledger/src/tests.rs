@@ -23,6 +23,7 @@ fn record(at_ms: u64, latency_ms: u64, promised: bool) -> Record {
         dispatch: Time::from_millis(at_ms),
         completion: Time::from_millis(at_ms + latency_ms),
         promise: promised.then_some(Span::from_millis(100)),
+        class: None,
         outcome: Outcome::Done,
     }
 }
@@ -214,6 +215,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             dispatch: Time::from_nanos(at + latency / 2),
             completion: Time::from_nanos(at + latency),
             promise: promise.map(|long| Span::from_millis(if long { 100 } else { 10 })),
+            class: None,
             outcome,
         },
     )

@@ -59,6 +59,7 @@ fn recording_does_not_allocate() {
             dispatch: arrival,
             completion: arrival + latency,
             promise: index.is_multiple_of(2).then_some(Span::from_millis(100)),
+            class: None,
             outcome: Outcome::Done,
         });
     }

@@ -11,12 +11,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_core::admission::{Binding, Need, admits, demand, required_capacity};
+use evenkeel_core::admission::{Binding, Need, demand};
 use evenkeel_core::units::NANOS_PER_SECOND;
 use evenkeel_core::{Cost, Envelope, Rate, Span};
-use evenkeel_gateway::config::{
-    self, Admission, Config, SchedulerKind, ShownBytes, StoreConfig, VolumeConfig,
-};
+use evenkeel_gateway::config::{self, Admission, Config, ShownBytes, StoreConfig, VolumeConfig};
 use serde_json::{Value, json};
 
 use crate::report::{config_error, print};
@@ -90,18 +88,19 @@ impl<'c> Checked<'c> {
             config.volumes_of(store).map(|volume| CheckedVolume { volume, demand: None }).collect();
         let promised: Vec<usize> =
             (0..volumes.len()).filter(|index| !volumes[*index].volume.slo.is_background()).collect();
+        let graduated = volumes.iter().any(|checked| checked.volume.slo.classes().len() > 1);
         let envelopes: Vec<Envelope> =
             volumes.iter().filter_map(|checked| checked.volume.slo.envelope().copied()).collect();
-        for row in demand(&envelopes) {
+        for row in demand(&envelopes).iter().filter(|_| !graduated) {
             volumes[promised[row.flow]].demand = Some(row.capacity);
         }
-        let need = required_capacity(&envelopes);
+        let need = config.need_of(store);
         let binding = match need.binding {
             Binding::Deadline(flow) => Some(volumes[promised[flow]].volume),
             Binding::None | Binding::Rates => None,
         };
         let store = &config.stores[store];
-        let fits = store.capacity.map(|capacity| admits(capacity, &envelopes));
+        let fits = store.capacity.map(|capacity| capacity >= need.capacity);
         Self { store, volumes, need, binding, fits }
     }
 
@@ -129,8 +128,12 @@ impl<'c> Checked<'c> {
             text += &text_table(heads, &rows);
         }
         let _ = writeln!(text, "  {}", self.verdict());
-        if store.scheduler == SchedulerKind::Fcfs && self.need.binding != Binding::None {
-            text += "  note: scheduler \"fcfs\" holds nobody to these promises; \"pclock\" does\n";
+        if !store.scheduler.isolates_latency() && self.need.binding != Binding::None {
+            let name = store.scheduler;
+            let _ = writeln!(
+                text,
+                "  note: scheduler \"{name}\" holds nobody to these promises; \"pclock\" does"
+            );
         }
         if let Some(blocking) = self.blocking() {
             let depth = store.depth;
@@ -147,7 +150,7 @@ impl<'c> Checked<'c> {
     /// capacity (pClock's theorem counts on a server that can be interrupted). `None` where no promise
     /// is kept anyway.
     fn blocking(&self) -> Option<Span> {
-        let keeps = self.store.scheduler == SchedulerKind::PClock && self.need.binding != Binding::None;
+        let keeps = self.store.scheduler.isolates_latency() && self.need.binding != Binding::None;
         let capacity = self.store.capacity.filter(|_| keeps && self.fits == Some(true))?;
         let outstanding = Cost::requests(u64::from(self.store.depth.get())).as_millis();
         let nanos = u128::from(outstanding) * u128::from(NANOS_PER_SECOND);
@@ -161,8 +164,12 @@ impl<'c> Checked<'c> {
         let need = match (self.need.binding, self.binding) {
             (Binding::None, _) => "promises nothing and needs nothing".to_owned(),
             (_, Some(volume)) => {
-                let latency = volume.slo.envelope().map(|envelope| envelope.latency()).unwrap_or_default();
-                format!("needs {needed} (binding: the {latency} deadline of {})", volume.name)
+                let deadlines: Vec<String> =
+                    volume.slo.classes().iter().map(|class| class.latency().to_string()).collect();
+                let which = if deadlines.len() > 1 { "a deadline among" } else { "the" };
+                let deadlines = deadlines.join(", ");
+                let noun = if volume.slo.classes().len() > 1 { "" } else { " deadline" };
+                format!("needs {needed} (binding: {which} {deadlines}{noun} of {})", volume.name)
             }
             _ => format!("needs {needed} (binding: the sum of the rates)"),
         };
@@ -211,7 +218,7 @@ impl CheckedVolume<'_> {
         let volume = self.volume;
         [
             volume.name.clone(),
-            volume.slo.envelope().map_or("background".to_owned(), ToString::to_string),
+            promise(volume),
             volume.slo.weight().as_u32().to_string(),
             self.demand.map_or("-".to_owned(), |demand| demand.to_string()),
             place(volume),
@@ -220,16 +227,21 @@ impl CheckedVolume<'_> {
 
     fn to_json(&self) -> Value {
         let volume = self.volume;
-        let sla = volume.slo.envelope().map(|envelope| {
+        let class = |envelope: &Envelope| {
             json!({
                 "burst_requests": envelope.burst().as_f64(),
                 "rate_iops": envelope.rate().as_f64(),
                 "latency_us": envelope.latency().as_nanos() as f64 / 1_000.0,
             })
-        });
+        };
+        let outer: Vec<Value> = volume.slo.classes().iter().skip(1).map(class).collect();
+        let sla = volume.slo.envelope().map(class);
         json!({
             "name": volume.name,
             "sla": sla,
+            "sla_outer_classes": outer,
+            "reservation_iops": volume.slo.reservation().map(Rate::as_f64),
+            "limit_iops": volume.slo.limit().map(Rate::as_f64),
             "weight": volume.slo.weight().as_u32(),
             "demand_at_deadline_iops": self.demand.map(Rate::as_f64),
             "path": volume.path.as_ref().map(|path| path.to_string_lossy()),
@@ -250,6 +262,18 @@ fn summary(config: &Config, args: &CheckArgs, checked: &[Checked<'_>]) -> String
     for store in checked {
         text.push('\n');
         text += &store.to_text();
+    }
+    text
+}
+
+/// What a volume is promised: "⟨20, 200 IOPS, 100 ms⟩", "background, at least 100 IOPS, at most 300 IOPS".
+fn promise(volume: &VolumeConfig) -> String {
+    let classes: Vec<String> = volume.slo.classes().iter().map(ToString::to_string).collect();
+    let mut text = if classes.is_empty() { "background".to_owned() } else { classes.join(" in ") };
+    for (words, rate) in [("at least", volume.slo.reservation()), ("at most", volume.slo.limit())] {
+        if let Some(rate) = rate {
+            let _ = write!(text, ", {words} {rate}");
+        }
     }
     text
 }

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod check;
 mod config;
+mod schedulers;
 
 /// Shares block stores among volumes, each held to its burst, rate and latency, over NBD.
 #[derive(Debug, Parser)]
@@ -19,6 +20,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show what a configuration file looks like
     Config(config::ConfigArgs),
+    /// List the schedulers that a store can use
+    Schedulers(schedulers::SchedulersArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Show three tenants on one store, without and with scheduling
@@ -30,6 +33,7 @@ pub(crate) fn run() -> u8 {
     match Arguments::parse().command {
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Schedulers(args) => schedulers::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }

@@ -16,16 +16,19 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::{Rate, Slo, Span};
+use evenkeel_core::admission::{self, Need};
+use evenkeel_core::{Envelope, Rate, Slo, Span};
 
 mod error;
 mod rules;
+mod schedulers;
 mod sections;
 mod suggest;
 mod table;
 mod values;
 
 pub use error::{ConfigError, Problem};
+pub use schedulers::SchedulerKind;
 pub use values::ShownBytes;
 
 /// A commented file that shows every key. [`parse`] accepts it.
@@ -150,15 +153,6 @@ pub enum Admission {
     Warn,
 }
 
-/// The schedulers that a store can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchedulerKind {
-    /// pClock.
-    PClock,
-    /// First come, first served.
-    Fcfs,
-}
-
 /// Where pClock's spare capacity goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpareTo {
@@ -206,6 +200,22 @@ impl Config {
     pub fn volumes_of(&self, store: usize) -> impl Iterator<Item = &VolumeConfig> {
         self.volumes.iter().filter(move |volume| volume.store == store)
     }
+
+    /// The capacity that the promises of a store need: by the System Capacity Constraint of pClock, or
+    /// by lemma 3 of Nested QoS where classes are graduated. A binding deadline names its volume by its
+    /// place among the store's volumes that are promised something.
+    #[must_use]
+    pub fn need_of(&self, store: usize) -> Need {
+        let promised: Vec<&[Envelope]> =
+            self.volumes_of(store).map(|volume| volume.slo.classes()).filter(|it| !it.is_empty()).collect();
+        let graduated = promised.iter().any(|classes| classes.len() > 1);
+        if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
+            return admission::nested_capacity(&promised);
+        }
+        let envelopes: Vec<Envelope> =
+            promised.iter().filter_map(|classes| classes.first().copied()).collect();
+        admission::required_capacity(&envelopes)
+    }
 }
 
 impl std::fmt::Display for Listen {
@@ -216,16 +226,6 @@ impl std::fmt::Display for Listen {
             Self::Unix(path) if path.is_absolute() => write!(f, "unix://{}", path.display()),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
-    }
-}
-
-impl std::fmt::Display for SchedulerKind {
-    /// As it is written in the file.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::PClock => "pclock",
-            Self::Fcfs => "fcfs",
-        })
     }
 }
 

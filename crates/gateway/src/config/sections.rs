@@ -237,14 +237,14 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let admission = table
         .take("admission")
         .and_then(|item| item.choice(report, &[("refuse", Admission::Refuse), ("warn", Admission::Warn)]));
-    let scheduler = table.take("scheduler").and_then(|item| {
-        item.choice(report, &[("pclock", SchedulerKind::PClock), ("fcfs", SchedulerKind::Fcfs)])
-    });
+    let scheduler = table
+        .take("scheduler")
+        .and_then(|item| item.choice(report, &SchedulerKind::ALL.map(|kind| (kind.name(), kind))));
     let scheduler = scheduler.unwrap_or(SchedulerKind::PClock);
     let spare = table.take("spare").and_then(|item| {
         let spare = item.choice(report, &[("flows", SpareTo::Flows), ("background", SpareTo::Background)]);
-        if spare == Some(SpareTo::Background) && scheduler == SchedulerKind::Fcfs {
-            let message = "first come, first served knows no spare capacity to give to background flows";
+        if spare == Some(SpareTo::Background) && scheduler != SchedulerKind::PClock {
+            let message = format!("{scheduler} knows no spare capacity to give to background flows");
             item.refuse(report, message, "remove this line, or write scheduler = \"pclock\"");
         }
         spare
@@ -344,7 +344,16 @@ fn read_volume(
     };
     let offset = require(report, &mut table, "offset");
     let size = require(report, &mut table, "size");
-    let sla = table.take("sla").and_then(|item| read_sla(report, &item));
+    let scheduler = store.map(|store| stores[store].config.scheduler);
+    let promise = table.take("sla").and_then(|item| read_promise(report, &item, scheduler));
+    let reservation = table.take("reservation").and_then(|item| {
+        let known = scheduler.is_none_or(SchedulerKind::knows_reservations);
+        read_reserved(report, &item, known, scheduler, Slo::with_reservation)
+    });
+    let limit = table.take("limit").and_then(|item| {
+        let known = scheduler.is_none_or(SchedulerKind::knows_limits);
+        read_reserved(report, &item, known, scheduler, Slo::with_limit)
+    });
     let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
@@ -365,7 +374,7 @@ fn read_volume(
         path,
         offset: offset.as_ref().map_or(0, |(offset, _)| *offset),
         size: size.as_ref().map(|(size, _)| *size),
-        slo: sla.map_or(Slo::background(), Slo::guaranteed).with_weight(weight),
+        slo: reserved(promise.unwrap_or_else(Slo::background).with_weight(weight), reservation, limit),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
@@ -411,6 +420,60 @@ fn read_store_name(
         item.refuse(report, format!("there is no store {text:?}"), remedy);
     }
     found
+}
+
+/// One class, or a list of them for a scheduler that knows classes.
+fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<SchedulerKind>) -> Option<Slo> {
+    if !item.is_list() {
+        return read_sla(report, item).map(Slo::guaranteed);
+    }
+    let classes = item.list(report, SLA_FORM)?;
+    if let Some(scheduler) = scheduler.filter(|kind| classes.len() > 1 && !kind.knows_classes()) {
+        let message = format!("{scheduler} knows one class, and these are {}", classes.len());
+        item.refuse(report, message, "keep one of them, or write scheduler = \"nested\" in the store");
+        return None;
+    }
+    let read: Vec<Option<Envelope>> = classes.iter().map(|class| read_sla(report, class)).collect();
+    let envelopes: Vec<Envelope> = read.into_iter().collect::<Option<_>>()?;
+    let slo = Slo::nested(&envelopes);
+    if let Err(error) = slo {
+        let remedy = "list the innermost class first; burst, rate and latency may only grow outward";
+        item.refuse(report, error.to_string(), remedy);
+    }
+    slo.ok()
+}
+
+/// A rate that only some schedulers know what to do with.
+fn read_reserved(
+    report: &mut Report,
+    item: &Item<'_>,
+    known: bool,
+    scheduler: Option<SchedulerKind>,
+    check: impl Fn(Slo, Rate) -> Result<Slo, SloError>,
+) -> Option<Rate> {
+    let rate = item.rate(report)?;
+    if let Some(scheduler) = scheduler.filter(|_| !known) {
+        let message = format!("{scheduler} does not use it, so it would promise something that nobody keeps");
+        item.refuse(report, message, "remove this line, or write scheduler = \"mclock\" in the store");
+        return None;
+    }
+    if let Err(error) = check(Slo::background(), rate) {
+        item.refuse(report, error.to_string(), sla_remedy(error));
+        return None;
+    }
+    Some(rate)
+}
+
+/// `slo` with rates that have been checked one by one.
+fn reserved(slo: Slo, reservation: Option<Rate>, limit: Option<Rate>) -> Slo {
+    let slo = match reservation {
+        Some(rate) => slo.clone().with_reservation(rate).unwrap_or(slo),
+        None => slo,
+    };
+    match limit {
+        Some(rate) => slo.clone().with_limit(rate).unwrap_or(slo),
+        None => slo,
+    }
 }
 
 fn read_sla(report: &mut Report, item: &Item<'_>) -> Option<Envelope> {

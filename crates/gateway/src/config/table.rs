@@ -211,6 +211,11 @@ impl<'t> Item<'t> {
         found
     }
 
+    /// Whether it is a list.
+    pub(super) const fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
     /// A table, inline or with a header of its own.
     pub(super) fn table(&self, report: &mut Report, remedy: &str) -> Option<Table<'t>> {
         match self.value {

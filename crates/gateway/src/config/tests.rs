@@ -265,7 +265,7 @@ fn addresses_are_checked() {
 fn stores_are_checked() {
     assert_refused(
         "scheduler = \"fcfs\"\nspare = \"background\"",
-        "[\"background\"] store.pool.spare: first come, first served knows no spare capacity to give to \
+        "[\"background\"] store.pool.spare: fcfs knows no spare capacity to give to \
          background flows; remove this line, or write scheduler = \"pclock\"",
     );
     assert_refused(

@@ -1,0 +1,158 @@
+//! The schedulers by name: what a file may say, and what each of them makes of it.
+
+use std::fmt;
+
+use evenkeel_core::Scheduler;
+use evenkeel_core::sched::SpareCapacity;
+use evenkeel_core::sched::edf::Edf;
+use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::mclock::MClock;
+use evenkeel_core::sched::nested::Nested;
+use evenkeel_core::sched::pclock::PClock;
+use evenkeel_core::sched::rbfq::Rbfq;
+use evenkeel_core::sched::sced::Sced;
+use evenkeel_core::sched::sfq::SfqD;
+use evenkeel_core::sched::virtual_clock::VirtualClock;
+use evenkeel_core::sched::wf2q::Wf2qPlus;
+
+use super::SpareTo;
+
+/// The schedulers that a store can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchedulerKind {
+    /// pClock.
+    PClock,
+    /// Nested QoS.
+    Nested,
+    /// mClock.
+    MClock,
+    /// RBFQ.
+    Rbfq,
+    /// SFQ(D).
+    SfqD,
+    /// WF2Q+.
+    Wf2qPlus,
+    /// Virtual Clock.
+    VirtualClock,
+    /// SCED.
+    Sced,
+    /// Earliest deadline first.
+    Edf,
+    /// First come, first served.
+    Fcfs,
+}
+
+impl SchedulerKind {
+    /// All of them; those to choose from first, then the yardsticks.
+    pub const ALL: [Self; 10] = [
+        Self::PClock,
+        Self::Nested,
+        Self::MClock,
+        Self::Rbfq,
+        Self::SfqD,
+        Self::Wf2qPlus,
+        Self::VirtualClock,
+        Self::Sced,
+        Self::Edf,
+        Self::Fcfs,
+    ];
+
+    /// As it is written in the file, and as the scheduler names itself.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PClock => "pclock",
+            Self::Nested => "nested",
+            Self::MClock => "mclock",
+            Self::Rbfq => "rbfq",
+            Self::SfqD => "sfqd",
+            Self::Wf2qPlus => "wf2q+",
+            Self::VirtualClock => "virtual-clock",
+            Self::Sced => "sced",
+            Self::Edf => "edf",
+            Self::Fcfs => "fcfs",
+        }
+    }
+
+    /// What it is for, in a line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::PClock => {
+                "burst, rate and latency per volume, whatever the others do; spare capacity is shared"
+            }
+            Self::Nested => "graduated classes per volume; what exceeds the outermost is best effort",
+            Self::MClock => "reservation, limit and weight; the reservation counts within the share",
+            Self::Rbfq => "reservation first, the rest by weight, without knowing the device's capacity",
+            Self::SfqD => "shares by rate and weight, with several requests at the device",
+            Self::Wf2qPlus => "shares by rate and weight, never more than a request from the ideal",
+            Self::VirtualClock => "rates in real time; yardstick: starves who has used spare capacity",
+            Self::Sced => "pClock's deadlines without resynchronization; yardstick: starves likewise",
+            Self::Edf => "earliest deadline first, no isolation; yardstick",
+            Self::Fcfs => "first come, first served, no isolation; yardstick",
+        }
+    }
+
+    /// Whether it keeps a volume's promised latency whatever the others send.
+    #[must_use]
+    pub const fn isolates_latency(self) -> bool {
+        matches!(self, Self::PClock | Self::Nested)
+    }
+
+    /// Whether it knows more than one class in a promise.
+    #[must_use]
+    pub const fn knows_classes(self) -> bool {
+        matches!(self, Self::Nested | Self::Fcfs)
+    }
+
+    /// Whether it reserves.
+    #[must_use]
+    pub const fn knows_reservations(self) -> bool {
+        matches!(self, Self::MClock | Self::Rbfq)
+    }
+
+    /// Whether it limits.
+    #[must_use]
+    pub const fn knows_limits(self) -> bool {
+        matches!(self, Self::MClock)
+    }
+
+    /// A fresh one without flows. Where spare capacity goes matters to pClock only.
+    #[must_use]
+    pub fn build(self, spare: SpareTo) -> Box<dyn Scheduler + Send> {
+        match self {
+            Self::PClock => Box::new(PClock::with_spare(match spare {
+                SpareTo::Flows => SpareCapacity::Flows,
+                SpareTo::Background => SpareCapacity::Background,
+            })),
+            Self::Nested => Box::new(Nested::new()),
+            Self::MClock => Box::new(MClock::new()),
+            Self::Rbfq => Box::new(Rbfq::new()),
+            Self::SfqD => Box::new(SfqD::new()),
+            Self::Wf2qPlus => Box::new(Wf2qPlus::new()),
+            Self::VirtualClock => Box::new(VirtualClock::new()),
+            Self::Sced => Box::new(Sced::new()),
+            Self::Edf => Box::new(Edf::new()),
+            Self::Fcfs => Box::new(Fcfs::new()),
+        }
+    }
+}
+
+impl fmt::Display for SchedulerKind {
+    /// As it is written in the file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_the_schedulers_give_themselves() {
+        for kind in SchedulerKind::ALL {
+            assert_eq!(kind.build(SpareTo::Flows).name(), kind.name());
+        }
+    }
+}
