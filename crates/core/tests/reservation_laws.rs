@@ -278,6 +278,59 @@ fn overload_is_shared_by_reservation() {
     }
 }
 
+fn both() -> [Box<dyn Scheduler>; 2] {
+    [Box::new(MClock::new()), Box::new(Rbfq::new())]
+}
+
+/// An hour away earns nothing, from the first request on.
+#[test]
+fn a_flow_that_returns_gets_what_it_would_have_got_anyway() {
+    let flows = [flow(500, 0, 1), flow(0, 0, 4)];
+    for (scheduler, rate) in both().into_iter().zip([500, 600]) {
+        let mut store = Store::new(scheduler, &flows);
+        store.run(|_| true, 2, MILLISECOND, SECOND);
+        // Long services stand for the hour; the flow's last two requests go at its beginning.
+        store.run(|flow| flow == 1, 2, 100 * SECOND, 3_600 * SECOND);
+        for window in [20, 100, 1_000] {
+            let from = store.now;
+            store.run(|_| true, 2, MILLISECOND, from + window * MILLISECOND);
+            let served = store.counts(from)[0];
+            assert!((served - (rate * window) as f64 / 1_000.0).abs() <= 3.0, "{served} of {window}");
+            store.run(|flow| flow == 1, 2, 100 * SECOND, store.now + 3_600 * SECOND);
+        }
+    }
+}
+
+/// A flow that comes in the midst of an overload is not shut out until the others have caught up.
+#[test]
+fn an_overload_does_not_shut_newcomers_out() {
+    let flows = [flow(1_000, 0, 1), flow(1_000, 0, 1), flow(500, 0, 1)];
+    for scheduler in both() {
+        let mut store = Store::new(scheduler, &flows);
+        store.run(|flow| flow < 2, 2, MILLISECOND, 60 * SECOND);
+        let from = store.now;
+        store.run(|_| true, 2, MILLISECOND, from + 5 * SECOND);
+        assert_law(&store.counts(from), &[400.0, 400.0, 200.0], 5.0);
+    }
+}
+
+#[test]
+fn the_laws_hold_again_after_a_century_of_stalling() {
+    let flows = [flow(300, 0, 1), flow(0, 100, 5), flow(0, 0, 2)];
+    let expected = [[300.0, 100.0, 600.0], [387.5, 437.5, 175.0]];
+    for (scheduler, expected) in both().into_iter().zip(expected) {
+        let mut store = Store::new(scheduler, &flows);
+        store.run(|_| true, 2, MILLISECOND, SECOND);
+        store.now += 100 * 31_557_600 * SECOND;
+        // What waited is late by a century: it catches up by a second's reservations, and not by more.
+        let from = store.now;
+        store.run(|_| true, 2, MILLISECOND, from + SECOND);
+        let from = store.now;
+        store.run(|_| true, 2, MILLISECOND, from + 5 * SECOND);
+        assert_law(&store.counts(from), &expected, 5.0);
+    }
+}
+
 #[test]
 fn a_client_that_waits_for_each_reply_keeps_its_share() {
     let flows = [flow(0, 0, 3), flow(0, 0, 1)];

@@ -58,7 +58,9 @@ struct Model {
     flows: Vec<Option<Flow>>,
     waiting: Vec<Waiting>,
     now: u128,
+    /// How far the reservations are behind, at most a second; what was over that is lost.
     lag: u128,
+    lost: u128,
     /// V of the flows with a reservation, and of the others.
     virtual_now: [u128; 2],
 }
@@ -86,7 +88,7 @@ impl Last {
     }
 
     fn resume(&mut self, now: u128, rate: u64) {
-        if self.due(rate) + spacing(1_000, rate) <= now {
+        if self.due(rate) + spacing(1_000, rate).min(10_000_000 << 24) <= now {
             *self = Self { tag: now, cost: 0 };
         }
     }
@@ -113,6 +115,10 @@ impl Flow {
 impl Model {
     fn flow(&mut self, flow: usize) -> &mut Flow {
         self.flows[flow].as_mut().unwrap()
+    }
+
+    fn reservation_now(&self) -> u128 {
+        self.now - self.lost
     }
 
     fn head(&self, flow: usize) -> Option<Waiting> {
@@ -144,7 +150,8 @@ impl Model {
     }
 
     fn became_head(&mut self, id: usize, returns: bool) {
-        let (law, now, lag) = (self.law, self.now, self.lag);
+        let (law, now) = (self.law, self.now);
+        let begin = self.reservation_now() - self.lag;
         if let Some(head) = self.head(id) {
             let flow = self.flow(id);
             let Parameters { reservation, limit, .. } = flow.parameters;
@@ -158,7 +165,7 @@ impl Model {
                 flow.limit.tag += u128::from(head.elsewhere.served()) * spacing(1_000, limit);
             }
             if returns && reservation > 0 {
-                flow.reservation.resume(now - lag, reservation);
+                flow.reservation.resume(begin, reservation);
             }
             if returns && limit > 0 {
                 flow.limit.resume(now, limit);
@@ -175,7 +182,7 @@ impl Model {
             return false;
         }
         let begins = Last { tag: self.now, cost: 0 };
-        let begins_late = Last { tag: self.now - self.lag, cost: 0 };
+        let begins_late = Last { tag: self.reservation_now() - self.lag, cost: 0 };
         let fresh = Flow {
             parameters,
             reservation: begins_late,
@@ -213,9 +220,12 @@ impl Model {
         let ready: Vec<_> = self.heads().into_iter().filter(|(flow, _)| flow.ready).collect();
         let reserved = ready.iter().filter(|(flow, _)| flow.side() == 0);
         let first = reserved.min_by_key(|(flow, _)| flow.due_by_reservation());
-        self.lag = first.map_or(0, |(flow, _)| self.now.saturating_sub(flow.due_by_reservation()));
+        let now = self.reservation_now();
+        let behind = first.map_or(0, |(flow, _)| now.saturating_sub(flow.due_by_reservation()));
+        self.lag = behind.min(1_000_000_000 << 24);
+        self.lost += behind - self.lag;
         if let Some((flow, head)) = first
-            && flow.due_by_reservation() <= self.now
+            && flow.due_by_reservation() <= self.reservation_now()
         {
             return self.serve(head, &ready, true);
         }
@@ -279,6 +289,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let arrivals = (0..FLOWS, 1_u8..6, costs, elsewhere);
     let step = prop_oneof![
         8 => waits.prop_map(Step::Wait),
+        1 => (0_u64..5_000_000_000).prop_map(Step::Wait),
         1 => (0_u64..20_000_000).prop_map(Step::GoBack),
         12 => arrivals.prop_map(|(flow, count, cost, elsewhere)| Step::Arrive { flow, count, cost, elsewhere }),
         12 => (1_u8..5).prop_map(Step::Dispatch),
@@ -313,7 +324,7 @@ struct Pair {
 impl Pair {
     fn new(law: Law, parameters: &[Parameters]) -> Self {
         let flows = vec![None; FLOWS];
-        let model = Model { law, flows, waiting: Vec::new(), now: 0, lag: 0, virtual_now: [0; 2] };
+        let model = Model { law, flows, waiting: Vec::new(), now: 0, lag: 0, lost: 0, virtual_now: [0; 2] };
         let real: Box<dyn Scheduler> =
             if law == Law::Max { Box::new(MClock::new()) } else { Box::new(Rbfq::new()) };
         let mut pair = Self { model, real, clock: 1_000_000_000, next_id: 0 };

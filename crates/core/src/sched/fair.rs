@@ -1,5 +1,6 @@
 //! Start-time fair queueing among background flows (Goyal, Vin, Cheng 1996; in the pClock paper
-//! background work is one flow, so sharing among several is an addition).
+//! background work is one flow, so sharing among several is an addition), and in the weight phases of RBFQ
+//! and mClock, whose flows also have requests served that do not come from here.
 //!
 //! ```text
 //!  heap by virtual start tag of the head:   [ S flow | S flow | ... ]
@@ -21,7 +22,7 @@ use crate::units::{Cost, Weight};
 /// Bits behind the binary point of virtual time.
 const SCALE_BITS: u32 = 40;
 
-/// The background flows that have something waiting.
+/// The flows that have something waiting and share by weight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairShare {
     heads: FlowHeap,

@@ -26,8 +26,8 @@
 //! The paper gives every request its tags at arrival, R₀, R₀ + 1/r, R₀ + 2/r …, and moves those behind a
 //! request that is served by weight back by 1/r: then the next has the R of the one that has gone. Here a
 //! request gets its tags when it becomes the head, so the R of the flow just stays, in O(1). A new flow has
-//! R = now − lag and L = now, and so does one that returns from idle after R + 1/r (L + 1/l); one that
-//! returns earlier has only waited for a reply, and keeps its place.
+//! R = now − lag and L = now, and so does one that returns from idle later than R + min(1/r, 10 ms), likewise
+//! L; one that returns earlier has only waited for a reply, and keeps its place.
 //!
 //! Likewise the paper adjusts the P of *all* flows when one returns from idle, in O(flows). P is virtual
 //! time here: a flow returns at max(P, V), V the smallest P at the last dispatch, and the others stay.
@@ -52,7 +52,7 @@
 //!    comes back from idle: its P would fall behind for ever, and a flow that returns at the smallest
 //!    P, with the paper, would shut out all others until they catch up.
 //! 5. V counts a flow whose request has just been dispatched as active, and the lag is by how much the
-//!    reservations are behind in an overload: for both see rbfq.rs.
+//!    reservations are behind in an overload, a second at most: for both see rbfq.rs.
 //! 6. A flow with an envelope and no reservation has ρ reserved, so that the rate it is promised survives
 //!    a change of scheduler. A flow with neither is a background flow: it has a limit if given one, and is
 //!    served when no other flow is ready. To share by weight among the others without a reservation to
@@ -66,7 +66,7 @@
 use alloc::vec::Vec;
 
 use super::fair::{FairShare, virtual_length};
-use super::rate_tag::{RateTag, instant_of, reserved, tag_of};
+use super::rate_tag::{RateTag, ReservationClock, instant_of, reserved, tag_of};
 use super::{Arrival, ConfigureError, Decision, Elsewhere, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
@@ -84,8 +84,7 @@ pub struct MClock {
     by_reservation: FlowHeap,
     shares: FairShare,
     background: FairShare,
-    /// How far the reservations are behind, in units of their tags.
-    lag: u128,
+    clock: ReservationClock,
     sequence: u64,
     now: Time,
 }
@@ -165,11 +164,6 @@ impl MClock {
             self.shares.cover(flows);
             self.background.cover(flows);
         }
-    }
-
-    /// The earliest reservation tag of a new or returning flow.
-    fn earliest(&self) -> u128 {
-        tag_of(self.now).saturating_sub(self.lag)
     }
 
     /// A request of `id` has become the head: tags move by what was served elsewhere before it.
@@ -253,7 +247,7 @@ impl MClock {
         flow.charge_weight(cost);
         self.promote(id);
         self.settle(id);
-        Decision::Dispatch(waiting.dispatch(by_reservation.then(|| instant_of(due))))
+        Decision::Dispatch(waiting.dispatch(by_reservation.then(|| self.clock.instant_of(due))))
     }
 }
 
@@ -278,7 +272,7 @@ impl Scheduler for MClock {
             self.flows[flow.index()].role = role;
             self.flows[flow.index()].weight_tag = 0;
         }
-        let earliest = self.earliest();
+        let earliest = self.clock.earliest(self.now);
         let known = &mut self.flows[flow.index()];
         known.weight = slo.weight();
         known.reservation.reconfigure(earliest, rate);
@@ -316,7 +310,7 @@ impl Scheduler for MClock {
         }
         self.advance(now);
         let waiting = Waiting::new(arrival, self.sequence, pack(elsewhere));
-        let earliest = self.earliest();
+        let earliest = self.clock.earliest(self.now);
         let flow = &mut self.flows[id.index()];
         flow.queue.push(&mut self.slab, waiting);
         self.sequence += 1;
@@ -333,13 +327,11 @@ impl Scheduler for MClock {
     fn poll_dispatch(&mut self, now: Time) -> Decision {
         self.advance(now);
         self.release();
-        if let Some((head, flow)) = self.by_reservation.peek()
-            && head.tag <= tag_of(self.now)
-        {
-            self.lag = tag_of(self.now) - head.tag;
-            return self.serve(flow, true);
+        match self.by_reservation.peek() {
+            Some((head, flow)) if self.clock.observe(self.now, head.tag) => return self.serve(flow, true),
+            Some(_) => {}
+            None => self.clock.observe_nothing(),
         }
-        self.lag = 0;
         if let Some(flow) = self.shares.next().or(self.background.next()) {
             return self.serve(flow, false);
         }

@@ -16,6 +16,10 @@ use crate::units::{Cost, NANOS_PER_SECOND, Rate, Time};
 /// just fits into 64 bits.
 const SCALE_BITS: u32 = 24;
 
+/// How long a client that waits for a reply may be late without beginning anew: 10 ms. A tag far in the past
+/// would make others believe that the store is behind with its reservations.
+const REPLY_MAX: u128 = 10_000_000 << SCALE_BITS;
+
 /// The end of time: everything is due then.
 const END: u128 = (u64::MAX as u128) << SCALE_BITS;
 
@@ -71,10 +75,11 @@ impl RateTag {
         }
     }
 
-    /// The flow was idle. If it could have sent another request by the tag `now` it begins anew there; if
-    /// not it has only waited for a reply, and keeps its place. So it claims less than one request.
+    /// The flow was idle. If the tag `now` is later than its own by a request of its rate, or by
+    /// [`REPLY_MAX`], it begins anew there; if not it has only waited for a reply, and keeps its place. So
+    /// it claims less than one request.
     pub(crate) fn resume(&mut self, now: u128) {
-        if self.next.saturating_add(u128::from(self.step)) <= now {
+        if self.next.saturating_add(u128::from(self.step).min(REPLY_MAX)) <= now {
             self.not_before(now);
         }
     }
@@ -91,6 +96,50 @@ impl RateTag {
             let next = last.saturating_add(length(self.owed, rate)).min(END);
             *self = Self { owed: self.owed, ..Self::new(next, Some(rate)) };
         }
+    }
+}
+
+/// The clock that reservation tags go by. It is the time while the store keeps up with the reservations.
+/// When the smallest tag has fallen behind by more than [`LAG_MAX`], in an overload or because the store
+/// has stalled, the clock loses what is over that: otherwise a stall of an hour would be followed by
+/// hours in which reservations are caught up and weights mean nothing. All tags fall behind alike, so
+/// that an overload is still shared in proportion to the reservations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReservationClock {
+    lost: u128,
+    /// By how much the smallest tag was behind when last observed.
+    lag: u128,
+}
+
+/// One second.
+const LAG_MAX: u128 = (NANOS_PER_SECOND as u128) << SCALE_BITS;
+
+impl ReservationClock {
+    fn at(&self, now: Time) -> u128 {
+        tag_of(now).saturating_sub(self.lost)
+    }
+
+    /// The earliest tag of a new or returning flow: as far behind as those that wait.
+    pub(crate) fn earliest(&self, now: Time) -> u128 {
+        self.at(now).saturating_sub(self.lag)
+    }
+
+    /// Takes note of the smallest tag that waits; says whether it is due.
+    pub(crate) fn observe(&mut self, now: Time, smallest: u128) -> bool {
+        let behind = self.at(now).saturating_sub(smallest);
+        self.lost += behind.saturating_sub(LAG_MAX);
+        self.lag = behind.min(LAG_MAX);
+        smallest <= self.at(now)
+    }
+
+    /// Takes note that no reservation waits.
+    pub(crate) fn observe_nothing(&mut self) {
+        self.lag = 0;
+    }
+
+    /// The first instant at which `tag` has come.
+    pub(crate) fn instant_of(&self, tag: u128) -> Time {
+        instant_of(tag.saturating_add(self.lost))
     }
 }
 

@@ -17,8 +17,8 @@
 //!  A request moves one of its flow's two tags, never both: what comes by weight is on top of r.
 //! ```
 //!
-//! New flows, and those that return after R + 1/r: R = now − lag. All that return: W = max(W, V),
-//! V being the smallest W at the last dispatch. Nobody claims the past: at most the one request whose R
+//! New flows, and those that return later than R + min(1/r, 10 ms): R = now − lag. All that return:
+//! W = max(W, V), V being the smallest W at the last dispatch. Nobody claims the past: at most the one request whose R
 //! passed while the flow waited for a reply. Scales: rate_tag.rs for R, fair.rs for W.
 //!
 //! Deviations and decisions:
@@ -30,10 +30,11 @@
 //! 3. V is the smallest weight tag of flows that are active, and one whose request has just been
 //!    dispatched counts as active. Otherwise a client that waits for each reply before it sends the next
 //!    request would return to the tag of the slowest flow each time, and its weight would do nothing.
-//! 4. The lag is by how much the smallest R was behind at the last call of `poll_dispatch`; it is zero
-//!    unless the store does not keep up with the reservations. A flow that waits keeps its claim, so in
-//!    an overload all R fall behind together; one that came with R = now would be shut out until the
-//!    others have caught up, so it comes with the same lag as they have.
+//! 4. The lag is by how much the smallest R was behind at the last call of `poll_dispatch`; it is a
+//!    few services at most while the store keeps up with the reservations. A flow that waits keeps its
+//!    claim, so in an overload all R fall behind together; one that came with R = now would be shut out until the
+//!    others have caught up, so it comes with the same lag as they have. The lag never exceeds a
+//!    second (rate_tag.rs), so that is the most that a stalled store has to catch up.
 //! 5. Limits are not part of RBFQ and are ignored; see mclock.rs.
 //! 6. Parameters changed while requests wait: the last request's cost is spread at the new reservation;
 //!    the new weight counts from the next dispatch on.
@@ -41,7 +42,7 @@
 use alloc::vec::Vec;
 
 use super::fair::{FairShare, virtual_length};
-use super::rate_tag::{RateTag, instant_of, reserved, tag_of};
+use super::rate_tag::{RateTag, ReservationClock, reserved};
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
@@ -58,8 +59,7 @@ pub struct Rbfq {
     by_reservation: FlowHeap,
     shares: FairShare,
     background: FairShare,
-    /// How far the reservations are behind, in units of their tags.
-    lag: u128,
+    clock: ReservationClock,
     sequence: u64,
     now: Time,
 }
@@ -121,11 +121,6 @@ impl Rbfq {
         }
     }
 
-    /// The earliest reservation tag of a new or returning flow.
-    fn earliest(&self) -> u128 {
-        tag_of(self.now).saturating_sub(self.lag)
-    }
-
     /// Puts the head of `id` into the heaps of its role. `returns` if the flow was in none of them.
     fn enter(&mut self, id: FlowId, returns: bool) {
         let flow = &mut self.flows[id.index()];
@@ -166,7 +161,7 @@ impl Rbfq {
         } else {
             self.enter(id, false);
         }
-        Decision::Dispatch(waiting.dispatch(local.map(instant_of)))
+        Decision::Dispatch(waiting.dispatch(local.map(|due| self.clock.instant_of(due))))
     }
 }
 
@@ -183,7 +178,7 @@ impl Scheduler for Rbfq {
         self.cover(flow);
         let rate = reserved(slo);
         let role = if rate.is_some() { Role::Reserved } else { Role::Background };
-        let earliest = self.earliest();
+        let earliest = self.clock.earliest(self.now);
         let known = &mut self.flows[flow.index()];
         let changes_side = known.role != role;
         if changes_side {
@@ -214,7 +209,7 @@ impl Scheduler for Rbfq {
             return Err(ConfigureError::TooManyWaiting);
         }
         self.advance(now);
-        let earliest = self.earliest();
+        let earliest = self.clock.earliest(self.now);
         let flow = &mut self.flows[id.index()];
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, 0));
         self.sequence += 1;
@@ -227,13 +222,13 @@ impl Scheduler for Rbfq {
 
     fn poll_dispatch(&mut self, now: Time) -> Decision {
         self.advance(now);
-        if let Some((head, flow)) = self.by_reservation.peek()
-            && head.tag <= tag_of(self.now)
-        {
-            self.lag = tag_of(self.now) - head.tag;
-            return self.serve(flow, Some(head.tag));
+        match self.by_reservation.peek() {
+            Some((head, flow)) if self.clock.observe(self.now, head.tag) => {
+                return self.serve(flow, Some(head.tag));
+            }
+            Some(_) => {}
+            None => self.clock.observe_nothing(),
         }
-        self.lag = 0;
         match self.shares.next().or(self.background.next()) {
             Some(flow) => self.serve(flow, None),
             None => Decision::Idle,
