@@ -50,6 +50,7 @@ fn drive(control: &mut DepthControl, device: &Device, promise: Span, seconds: Ra
         }
         now = done;
         let record = Record {
+            class: None,
             request: request(id, 0, 1_000),
             arrival: Time::from_nanos(dispatched),
             dispatch: Time::from_nanos(dispatched),
