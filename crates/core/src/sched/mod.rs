@@ -6,10 +6,14 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Span, Time};
 
+pub mod fairio;
 pub mod fcfs;
 pub mod pclock;
 
+mod disk_time;
 mod fair;
+mod fairio_config;
+mod fairio_history;
 mod spare;
 
 /// Decides which waiting request is dispatched next.
