@@ -54,7 +54,7 @@ fn nanos_per_request(scheduler: Box<dyn Scheduler + Send>, flows: u32, service_n
         }
         let Some(Output::Submit(submission)) = engine.poll_output(now) else { panic!("requests wait") };
         now += Span::from_nanos(service_nanos);
-        let completion = Completion { ticket: submission.ticket, outcome: Outcome::Done };
+        let completion = Completion::new(submission.ticket, Outcome::Done);
         engine.handle_input(now, Input::Completion(completion)).expect("outstanding");
         black_box(engine.poll_output(now));
         // The reply may have been followed by a submission only after it was taken: depth is one.

@@ -1,6 +1,6 @@
 //! Requests, and what becomes of them.
 
-use crate::units::Cost;
+use crate::units::{Cost, Span};
 
 /// One client's stream of requests (in the gateway: a volume). Small dense numbers: the core keeps
 /// its flows in a table indexed by them.
@@ -104,4 +104,21 @@ pub struct Completion {
     pub ticket: Ticket,
     /// How it ended.
     pub outcome: Outcome,
+    /// The disk time that it took, summed over the disks that it used, where the driver knows it (an
+    /// emulated or a simulated device does). Schedulers that share disk time go by it.
+    pub service: Option<Span>,
+}
+
+impl Completion {
+    /// A completion whose disk time is not known.
+    #[must_use]
+    pub const fn new(ticket: Ticket, outcome: Outcome) -> Self {
+        Self { ticket, outcome, service: None }
+    }
+
+    /// The same completion, after `service` of disk time.
+    #[must_use]
+    pub const fn with_service(self, service: Span) -> Self {
+        Self { service: Some(service), ..self }
+    }
 }

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 
 use common::{request, slo};
 use evenkeel_core::sched::edf::Edf;
+use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
 use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::mclock::MClock;
 use evenkeel_core::sched::nested::Nested;
@@ -55,7 +56,7 @@ fn rounds(engine: &mut Engine, now: &mut u64, flows: usize, rounds: usize) {
         while let Some(output) = engine.poll_output(Time::from_nanos(*now)) {
             *now += 500;
             if let Output::Submit(Submission { ticket, .. }) = output {
-                let completion = Completion { ticket, outcome: Outcome::Done };
+                let completion = Completion::new(ticket, Outcome::Done);
                 engine.handle_input(Time::from_nanos(*now), Input::Completion(completion)).unwrap();
             }
         }
@@ -92,6 +93,8 @@ fn the_hot_path_allocates_nothing() {
         assert_eq!(allocations_in_steady_state(Box::new(VirtualClock::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(MClock::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Rbfq::new()), flows), 0);
+        let fairio = Fairio::new(FairioConfig::new(Span::from_millis(1), 4)).unwrap();
+        assert_eq!(allocations_in_steady_state(Box::new(fairio), flows), 0, "{flows} flows");
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
             let pclock = Box::new(PClock::with_spare(spare));
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");

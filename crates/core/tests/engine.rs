@@ -32,7 +32,7 @@ fn submitted(engine: &mut Engine, at: u64) -> Option<Submission> {
 }
 
 fn complete(engine: &mut Engine, at: u64, ticket: Ticket) -> Record {
-    let completion = Completion { ticket, outcome: Outcome::Done };
+    let completion = Completion::new(ticket, Outcome::Done);
     engine.handle_input(millis(at), Input::Completion(completion)).unwrap();
     match engine.poll_output(millis(at)) {
         Some(Output::Reply(record)) => record,
@@ -89,7 +89,7 @@ fn a_ticket_is_good_once() {
     let second = submitted(&mut engine, 1).unwrap().ticket;
     assert_eq!(second.slot(), first.slot(), "the slot is used again");
     for ticket in [first, Ticket::from_bits(u64::MAX)] {
-        let again = Input::Completion(Completion { ticket, outcome: Outcome::Failed });
+        let again = Input::Completion(Completion::new(ticket, Outcome::Failed));
         assert_eq!(engine.handle_input(millis(2), again), Err(InputError::UnknownTicket(ticket)));
     }
     assert_eq!(engine.outstanding(), 1);
@@ -251,7 +251,7 @@ impl Books {
             (bits, _) => Ticket::from_bits(bits.unwrap_or(0)),
         };
         let outcome = Outcome::Done;
-        let taken = engine.handle_input(now, Input::Completion(Completion { ticket, outcome })).is_ok();
+        let taken = engine.handle_input(now, Input::Completion(Completion::new(ticket, outcome))).is_ok();
         let index = self.out.iter().position(|(out, _)| *out == ticket);
         assert_eq!(taken, index.is_some());
         if let Some((_, id)) = index.and_then(|index| self.out.remove(index)) {

@@ -110,7 +110,7 @@ fn a_successor_hands_back_promise_and_class() {
     while let Some(output) = engine.poll_output(now) {
         match output {
             Output::Submit(submission) => {
-                let completion = Completion { ticket: submission.ticket, outcome: Outcome::Done };
+                let completion = Completion::new(submission.ticket, Outcome::Done);
                 engine.handle_input(now, Input::Completion(completion)).unwrap();
             }
             Output::Reply(record) => judged.push((record.request.id.0, record.class, record.promise)),

@@ -335,7 +335,7 @@ proptest! {
         while let Some(output) = engine.poll_output(Time::from_nanos(now as u64)) {
             match output {
                 Output::Submit(submission) => {
-                    let completion = Completion { ticket: submission.ticket, outcome: Outcome::Done };
+                    let completion = Completion::new(submission.ticket, Outcome::Done);
                     engine.handle_input(Time::from_nanos(now as u64), Input::Completion(completion)).unwrap();
                 }
                 Output::Reply(record) => {

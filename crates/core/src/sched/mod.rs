@@ -7,6 +7,7 @@ use crate::slo::Slo;
 use crate::units::{Span, Time};
 
 pub mod edf;
+pub mod fairio;
 pub mod fcfs;
 pub mod mclock;
 pub mod nested;
@@ -17,8 +18,11 @@ pub mod sfq;
 pub mod virtual_clock;
 pub mod wf2q;
 
+mod disk_time;
 mod due;
 mod fair;
+mod fairio_config;
+mod fairio_history;
 mod pace;
 mod rate_tag;
 mod spare;

@@ -239,7 +239,7 @@ impl Store {
 
     fn complete(&mut self, at: Time, index: u32, outcome: Outcome) {
         let ticket = self.slots[index as usize].ticket.expect("only a dispatched request completes");
-        let known = self.engine.handle_input(at, Input::Completion(Completion { ticket, outcome }));
+        let known = self.engine.handle_input(at, Input::Completion(Completion::new(ticket, outcome)));
         assert!(known.is_ok(), "each ticket is completed once");
     }
 

@@ -1,0 +1,124 @@
+//! Whose disk time passes, where the driver cannot tell: every slice of time with n requests at the
+//! store is charged in equal parts to each of them (FAIRIO; also of use to any other sharer of time).
+//!
+//! ```text
+//!  n        1    2         4      2      outstanding
+//!         ├────┼────┼────────────┼────┤
+//!  slope    1    1       2/4       1     min(n, disks) / n, here on two disks
+//!  I(t)   the running integral of the slope: a request outstanding from a to b took I(b) − I(a)
+//! ```
+//!
+//! A flow with k requests outstanding since the integral stood at `mark` owes k · (I − mark): settled
+//! whenever k changes or somebody asks, in O(1), without a table of requests.
+//!
+//! The store's parallelism with n outstanding is min(n, disks): a lone request keeps one disk busy, not
+//! all of them. Scale: `u128` in units of 2⁻³² ns, rounded down once per slice. The integral grows no
+//! faster than time: 2⁹⁴ after a century.
+
+use crate::units::{Span, Time};
+
+/// Bits behind the binary point of a nanosecond of disk time.
+const SCALE_BITS: u32 = 32;
+
+/// An amount of disk time, in units of 2⁻³² ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DiskTime(u128);
+
+/// The running integral.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskClock {
+    at: Time,
+    integral: u128,
+    outstanding: u32,
+    disks: u32,
+}
+
+/// How far one flow has been charged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark(u128);
+
+impl DiskTime {
+    pub(crate) const ZERO: Self = Self(0);
+
+    pub(crate) const fn from_span(span: Span) -> Self {
+        Self((span.as_nanos() as u128) << SCALE_BITS)
+    }
+
+    /// Whole nanoseconds, rounded down; saturates.
+    pub(crate) fn as_nanos(self) -> u64 {
+        u64::try_from(self.0 >> SCALE_BITS).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.0 = self.0.saturating_add(more.0);
+    }
+}
+
+impl DiskClock {
+    pub(crate) const fn new(disks: u32) -> Self {
+        Self { at: Time::ZERO, integral: 0, outstanding: 0, disks }
+    }
+
+    /// Requests at the store, of all flows.
+    pub(crate) const fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Moves the integral on to `now`.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let slice = u128::from(now.since(self.at).as_nanos());
+        self.at = self.at.max(now);
+        if self.outstanding > 0 {
+            let busy = self.outstanding.min(self.disks);
+            let grown = (slice << SCALE_BITS) * u128::from(busy) / u128::from(self.outstanding);
+            self.integral = self.integral.saturating_add(grown);
+        }
+    }
+
+    /// One more request at the store, as of the last [`DiskClock::advance`].
+    pub(crate) fn enter(&mut self) {
+        self.outstanding = self.outstanding.saturating_add(1);
+    }
+
+    /// One fewer.
+    pub(crate) fn leave(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// The point up to which everything is charged now.
+    pub(crate) const fn mark(&self) -> Mark {
+        Mark(self.integral)
+    }
+
+    /// What a flow with `requests` outstanding since `mark` took; `mark` moves on.
+    pub(crate) fn settle(&self, mark: &mut Mark, requests: u32) -> DiskTime {
+        let slope = self.integral - mark.0;
+        *mark = self.mark();
+        DiskTime(slope.saturating_mul(u128::from(requests)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drawing_above() {
+        let mut clock = DiskClock::new(2);
+        let mut mark = clock.mark();
+        let mut taken = DiskTime::ZERO;
+        for (at, enter) in [(0, 1), (100, 1), (200, 2)] {
+            clock.advance(Time::from_nanos(at));
+            (0..enter).for_each(|_| clock.enter());
+        }
+        clock.advance(Time::from_nanos(500));
+        taken.add(clock.settle(&mut mark, 1));
+        assert_eq!(taken.as_nanos(), 100 + 100 + 150);
+        clock.leave();
+        clock.leave();
+        clock.advance(Time::from_nanos(400));
+        clock.advance(Time::from_nanos(600));
+        taken.add(clock.settle(&mut mark, 1));
+        assert_eq!((taken.as_nanos(), clock.outstanding()), (450, 2));
+    }
+}

@@ -1,0 +1,278 @@
+//! FAIRIO on a simulated array: shares of disk time, spare time, and what it never does.
+
+mod common;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use common::{request, slo};
+use evenkeel_core::sched::fairio::{Accounting, Fairio, FairioConfig};
+use evenkeel_core::*;
+use proptest::prelude::*;
+
+/// A class as the tests see it.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    weight: u32,
+    /// Mean disk time of a request, in us.
+    service: u64,
+    /// Requests that it always has here or at the store.
+    depth: u64,
+}
+
+/// Disks with a first-come first-served queue each; a request goes to a random one.
+struct Array {
+    free_at: Vec<u64>,
+    random: u64,
+    balanced: bool,
+    next: usize,
+}
+
+impl Array {
+    fn random(&mut self, below: u64) -> u64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    /// When it is done, and the disk time it took.
+    fn submit(&mut self, now: u64, mean: u64) -> (u64, u64) {
+        let service = mean * 500 + self.random(mean * 1_000);
+        let disk = if self.balanced { self.next } else { self.random(self.free_at.len() as u64) as usize };
+        self.next = (disk + 1) % self.free_at.len();
+        self.free_at[disk] = self.free_at[disk].max(now) + service;
+        (self.free_at[disk], service)
+    }
+}
+
+/// Completion, identifier, flow, disk time.
+type InStore = (u64, u64, usize, u64);
+
+/// A scheduler, an array and closed loops.
+struct Rig {
+    scheduler: Fairio,
+    array: Array,
+    loads: Vec<Load>,
+    store: BinaryHeap<Reverse<InStore>>,
+    depth: usize,
+    now: u64,
+    next_id: u64,
+    /// Disk time by flow, and the last identifier dispatched.
+    taken: Vec<u64>,
+    order: BTreeMap<usize, u64>,
+    served: u64,
+}
+
+impl Rig {
+    fn new(config: FairioConfig, loads: &[Load], depth: usize, seed: u64) -> Self {
+        let free_at = vec![0; config.disks as usize];
+        let mut rig = Self {
+            scheduler: Fairio::new(config).unwrap(),
+            array: Array { free_at, random: seed, balanced: false, next: 0 },
+            loads: loads.to_vec(),
+            store: BinaryHeap::new(),
+            depth,
+            now: 0,
+            next_id: 0,
+            taken: vec![0; loads.len()],
+            order: BTreeMap::new(),
+            served: 0,
+        };
+        for (flow, load) in loads.iter().enumerate() {
+            let promise = slo(1, 1, 1).with_weight(Weight::new(load.weight).unwrap());
+            rig.scheduler.configure(Time::ZERO, FlowId(flow as u32), &promise).unwrap();
+            (0..load.depth).for_each(|_| rig.arrive(flow));
+        }
+        rig
+    }
+
+    fn at(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    fn arrive(&mut self, flow: usize) {
+        let now = self.at();
+        common::arrive(&mut self.scheduler, now, self.next_id, flow);
+        self.next_id += 1;
+    }
+
+    fn dispatch(&mut self, dispatch: &Dispatch) {
+        let (flow, id) = (dispatch.request.flow.index_of(), dispatch.request.id.0);
+        assert!(self.order.insert(flow, id).is_none_or(|before| before < id), "per-class order");
+        let (done, service) = self.array.submit(self.now, self.loads[flow].service);
+        self.store.push(Reverse((done, id, flow, service)));
+    }
+
+    fn run(&mut self, until: u64) {
+        loop {
+            let mut wake = u64::MAX;
+            while self.store.len() < self.depth {
+                match self.scheduler.poll_dispatch(self.at()) {
+                    Decision::Dispatch(dispatch) => self.dispatch(&dispatch),
+                    Decision::WaitUntil(later) => {
+                        wake = later.as_nanos();
+                        assert!(wake > self.now);
+                        break;
+                    }
+                    Decision::Blocked => panic!("FAIRIO waits for instants"),
+                    Decision::Idle => break,
+                }
+            }
+            let done = self.store.peek().map_or(u64::MAX, |Reverse((done, ..))| *done);
+            self.now = wake.min(done).min(until);
+            if self.now == until {
+                return;
+            }
+            if done == self.now {
+                self.complete();
+            }
+        }
+    }
+
+    fn complete(&mut self) {
+        let Reverse((_, id, flow, service)) = self.store.pop().unwrap();
+        let done =
+            Completion::new(Ticket::from_bits(id), Outcome::Done).with_service(Span::from_nanos(service));
+        self.taken[flow] += service;
+        self.served += 1;
+        self.scheduler.on_completion(self.at(), &request(id, flow, 1_000), &done);
+        if self.loads[flow].depth > 0 {
+            self.arrive(flow);
+        }
+    }
+
+    /// Shares of the disk time since the last call.
+    fn shares(&mut self) -> Vec<f64> {
+        let whole: u64 = self.taken.iter().sum();
+        let shares = self.taken.iter().map(|taken| *taken as f64 / whole as f64).collect();
+        self.taken.fill(0);
+        shares
+    }
+}
+
+trait IndexOf {
+    fn index_of(self) -> usize;
+}
+
+impl IndexOf for FlowId {
+    fn index_of(self) -> usize {
+        self.0 as usize
+    }
+}
+
+const CYCLE: u64 = 1_000_000_000;
+
+fn config(disks: u32, accounting: Accounting) -> FairioConfig {
+    FairioConfig { accounting, ..FairioConfig::new(Span::from_nanos(CYCLE), disks) }
+}
+
+fn ideal(loads: &[Load]) -> Vec<f64> {
+    let weights: u32 = loads.iter().map(|load| load.weight).sum();
+    loads.iter().map(|load| f64::from(load.weight) / f64::from(weights)).collect()
+}
+
+fn worst(actual: &[f64], ideal: &[f64]) -> f64 {
+    actual.iter().zip(ideal).map(|(actual, ideal)| (actual - ideal).abs()).fold(0.0, f64::max)
+}
+
+fn loads() -> impl Strategy<Value = Vec<Load>> {
+    let load = (1_u32..9, prop_oneof![1_000_u64..2_000, 4_000_u64..8_000]);
+    prop::collection::vec(load.prop_map(|(weight, service)| Load { weight, service, depth: 200 }), 2..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+
+    /// All backlogged, some slow and some fast: disk time in proportion to the weights, within 1.5 %.
+    #[test]
+    fn backlogged_classes_share_disk_time_by_weight(
+        loads in loads(), disks in 4_u32..9, depth in 16_usize..65, seed in any::<u64>(),
+    ) {
+        let mut rig = Rig::new(config(disks, Accounting::Reported), &loads, depth, seed);
+        rig.run(30 * CYCLE);
+        rig.shares();
+        rig.run(130 * CYCLE);
+        let shares = rig.shares();
+        let off = worst(&shares, &ideal(&loads));
+        prop_assert!(off <= 0.015, "{off}: {shares:?} for {:?}", ideal(&loads));
+    }
+}
+
+/// Reported and estimated accounting agree, on one disk and on eight that are evenly loaded.
+#[test]
+fn estimated_accounting_agrees_with_reported() {
+    let load = |weight| Load { weight, service: 4_000, depth: 200 };
+    let loads = [3, 4, 5, 6].map(load);
+    for disks in [1, 8] {
+        let shares = [Accounting::Reported, Accounting::Estimated].map(|accounting| {
+            let mut rig = Rig::new(config(disks, accounting), &loads, 32, 7);
+            rig.array.balanced = true;
+            rig.run(30 * CYCLE);
+            rig.shares();
+            rig.run(130 * CYCLE);
+            rig.shares()
+        });
+        assert!(worst(&shares[0], &shares[1]) <= 0.03, "{disks} disks: {shares:?}");
+        assert!(worst(&shares[0], &ideal(&loads)) <= 0.015, "{disks} disks: {shares:?}");
+    }
+}
+
+/// An intermittent class leaves time over: the others get it, by weight, and are not shut out for it
+/// when the class comes back with all its might.
+#[test]
+fn spare_time_goes_to_the_others_and_is_not_held_against_them() {
+    let load = |weight, depth| Load { weight, service: 4_000, depth };
+    let loads = [load(2, 0), load(1, 200), load(1, 200)];
+    for accounting in [Accounting::Reported, Accounting::Estimated] {
+        let mut rig = Rig::new(config(8, accounting), &loads, 32, 3);
+        // 50 requests of 4 ms a second: 2.5 % of the eight disks, where half of them are its own.
+        for tick in 1..=60 * 50 {
+            rig.run(tick * CYCLE / 50);
+            rig.arrive(0);
+            if tick == 30 * 50 {
+                rig.shares();
+            }
+        }
+        let before = rig.shares();
+        assert!(worst(&before, &[0.025, 0.4875, 0.4875]) <= 0.025, "{before:?}");
+        rig.loads[0].depth = 200;
+        (0..200).for_each(|_| rig.arrive(0));
+        rig.run(61 * CYCLE);
+        rig.shares();
+        rig.run(64 * CYCLE);
+        let after = rig.shares();
+        assert!(after[0] > 0.4 && after[1] > 0.1 && after[2] > 0.1, "at once: {after:?}");
+        rig.run(164 * CYCLE);
+        let later = rig.shares();
+        let bound = if accounting == Accounting::Reported { 0.015 } else { 0.03 };
+        assert!(worst(&later, &[0.5, 0.25, 0.25]) <= bound, "in the long run: {later:?}");
+    }
+}
+
+/// A class with one request at a time cannot use its share of eight disks: the others lose nothing.
+#[test]
+fn a_shallow_class_does_not_hold_the_array() {
+    let load = |depth| Load { weight: 1, service: 4_000, depth };
+    let alone = {
+        let mut rig = Rig::new(config(8, Accounting::Reported), &[load(200)], 32, 5);
+        rig.run(60 * CYCLE);
+        rig.served
+    };
+    let mut rig = Rig::new(config(8, Accounting::Reported), &[load(1), load(200)], 32, 5);
+    rig.run(60 * CYCLE);
+    assert!(rig.served as f64 >= 0.9 * alone as f64, "{} of {alone}", rig.served);
+}
+
+/// Section III-D: weights 3, 4, 5, 6, threshold 1, load threshold 16, r = 20, eight disks; two classes
+/// with random access (1.14 us/B in IOR3, 64 KiB) and two sequential ones (0.67 us/B): 1.5 %.
+#[test]
+fn ior3_weights_and_access_patterns() {
+    let load = |weight, service| Load { weight, service, depth: 200 };
+    let loads = [load(3, 74_711), load(4, 43_909), load(5, 74_711), load(6, 43_909)];
+    let mut rig = Rig::new(FairioConfig::new(Span::from_millis(1_700), 8), &loads, 16, 11);
+    rig.run(50 * 1_700_000_000);
+    rig.shares();
+    rig.run(400 * 1_700_000_000);
+    let shares = rig.shares();
+    assert!(worst(&shares, &[3.0 / 18.0, 4.0 / 18.0, 5.0 / 18.0, 6.0 / 18.0]) <= 0.015, "{shares:?}");
+}
