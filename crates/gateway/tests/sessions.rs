@@ -277,6 +277,56 @@ fn read_only_volumes_refuse_writes() {
 }
 
 #[test]
+fn every_scheduler_serves_promised_and_background_volumes() {
+    use evenkeel_gateway::config::SchedulerKind;
+    for kind in SchedulerKind::ALL {
+        let sections = format!(
+            "[store.s]\npath = \"store.img\"\nscheduler = \"{kind}\"\n\
+             emulate = {{ rate = \"5000 IOPS\", servers = 2 }}\n\
+             [volume.v]\noffset = \"0 B\"\nsize = \"4 MiB\"\n\
+             sla = {{ burst = 16, rate = \"500 IOPS\", latency = \"50 ms\" }}\n\
+             [volume.w]\noffset = \"4 MiB\"\nsize = \"4 MiB\"\n"
+        );
+        let gateway = Gateway::start(8 << 20, &sections);
+        let mut clients = [gateway.connect("v"), gateway.connect("w")];
+        for client in &mut clients {
+            let batch: Vec<u8> =
+                (0..100).flat_map(|cookie| Client::request(READ, 0, cookie, cookie * 512, 512)).collect();
+            client.socket.write_all(&batch).unwrap();
+        }
+        for client in &mut clients {
+            let mut seen = [false; 100];
+            for _ in 0..100 {
+                let reply = client.reply();
+                assert_eq!(reply.error, 0);
+                assert!(!std::mem::replace(&mut seen[reply.cookie as usize], true), "{kind}");
+                client.socket.read_exact(&mut [0; 512]).unwrap();
+            }
+        }
+        let accounts = gateway.end();
+        assert!(accounts.iter().all(|volume| volume.account.served == 100), "{kind}");
+    }
+}
+
+#[test]
+fn a_limit_holds_requests_back_in_real_time() {
+    let sections = "[store.s]\npath = \"store.img\"\nscheduler = \"mclock\"\n\
+                    [volume.v]\noffset = \"0 B\"\nsize = \"4 MiB\"\nlimit = \"100 IOPS\"\n";
+    let gateway = Gateway::start(4 << 20, sections);
+    let mut client = gateway.connect("v");
+    let start = std::time::Instant::now();
+    let batch: Vec<u8> = (0..31).flat_map(|cookie| Client::request(READ, 0, cookie, 0, 512)).collect();
+    client.socket.write_all(&batch).unwrap();
+    for _ in 0..31 {
+        assert_eq!(client.reply().error, 0);
+        client.socket.read_exact(&mut [0; 512]).unwrap();
+    }
+    // 31 requests at 100 per second, of which mClock lets at most two go ahead.
+    assert!(start.elapsed() >= Duration::from_millis(280), "{:?}", start.elapsed());
+    gateway.end();
+}
+
+#[test]
 fn the_scheduler_changes_while_requests_wait() {
     let sections = "[store.s]\npath = \"store.img\"\nemulate = { rate = \"500 IOPS\" }\n\
                     [volume.v]\noffset = \"0 B\"\nsize = \"4 MiB\"\n";

@@ -352,7 +352,14 @@ fn read_volume(
     });
     let limit = table.take("limit").and_then(|item| {
         let known = scheduler.is_none_or(SchedulerKind::knows_limits);
-        read_reserved(report, &item, known, scheduler, Slo::with_limit)
+        let limit = read_reserved(report, &item, known, scheduler, Slo::with_limit)?;
+        // mClock reserves the promised rate where no other reservation is given.
+        let promised = || promise.as_ref().and_then(Slo::envelope).map(Envelope::rate);
+        if let Some(least) = reservation.or_else(promised).filter(|least| limit < *least) {
+            let message = format!("{limit} are less than the reservation of {least}");
+            item.refuse(report, message, "raise the limit, or lower the reservation or the promised rate");
+        }
+        Some(limit)
     });
     let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
     let read_only = table.take("read_only").and_then(|item| item.flag(report));

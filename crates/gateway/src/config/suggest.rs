@@ -186,8 +186,19 @@ mod tests {
     use super::*;
 
     const SLA: &[&str] = &["burst", "rate", "latency"];
-    const VOLUME: &[&str] =
-        &["store", "path", "offset", "size", "sla", "weight", "read_only", "in_flight_max", "description"];
+    const VOLUME: &[&str] = &[
+        "store",
+        "path",
+        "offset",
+        "size",
+        "sla",
+        "weight",
+        "reservation",
+        "limit",
+        "read_only",
+        "in_flight_max",
+        "description",
+    ];
 
     #[test]
     fn misspellings_are_recognised() {

@@ -261,6 +261,42 @@ fn addresses_are_checked() {
     assert!(problems("10809").contains("a text is needed, not a number"));
 }
 
+/// A store with this scheduler and one volume with these lines.
+fn with_scheduler(scheduler: &str, lines: &str) -> String {
+    format!(
+        "[gateway]\nlisten = [\"unix:a\"]\n[store.s]\npath = \"s.img\"\nscheduler = \"{scheduler}\"\n\
+         [volume.v]\noffset = \"0 B\"\nsize = \"1 MiB\"\n{lines}\n"
+    )
+}
+
+#[test]
+fn classes_reservations_and_limits_go_to_schedulers_that_know_them() {
+    let inner = "{ burst = 5, rate = \"10 IOPS\", latency = \"20 ms\" }";
+    let outer = "{ burst = 20, rate = \"15 IOPS\", latency = \"200 ms\" }";
+    let classes = format!("sla = [{inner}, {outer}]");
+    let config = parsed(&with_scheduler("nested", &classes));
+    assert_eq!(config.volumes[0].slo.classes().len(), 2);
+    // Lemma 3: 5 within 20 ms; 20 + 1 + 10/s · 180 ms within 200 ms, but no more than its envelope says.
+    assert_eq!(config.need_of(0).capacity, Rate::per_second(250));
+    let refusal = refused(&with_scheduler("pclock", &classes)).to_string();
+    assert!(refusal.contains("pclock knows one class, and these are 2"), "{refusal}");
+    let refusal = refused(&with_scheduler("nested", &format!("sla = [{outer}, {inner}]"))).to_string();
+    assert!(refusal.contains("list the innermost class first"), "{refusal}");
+
+    let both = "reservation = \"100 IOPS\"\nlimit = \"300 IOPS\"";
+    let slo = &parsed(&with_scheduler("mclock", both)).volumes[0].slo;
+    assert_eq!((slo.reservation(), slo.limit()), (Some(Rate::per_second(100)), Some(Rate::per_second(300))));
+    let refusal = refused(&with_scheduler("rbfq", both)).to_string();
+    assert!(refusal.contains("volume.v.limit: rbfq does not use it"), "{refusal}");
+    assert!(!refusal.contains("volume.v.reservation"), "{refusal}");
+    assert_eq!(refused(&with_scheduler("pclock", both)).problems.len(), 2);
+    let refusal = refused(&with_scheduler("mclock", "limit = \"0 IOPS\"")).to_string();
+    assert!(refusal.contains("volume.v.limit: the rate is zero"), "{refusal}");
+    let reversed = "reservation = \"300 IOPS\"\nlimit = \"100 IOPS\"";
+    let refusal = refused(&with_scheduler("mclock", reversed)).to_string();
+    assert!(refusal.contains("volume.v.limit: 100 IOPS are less than the reservation"), "{refusal}");
+}
+
 #[test]
 fn stores_are_checked() {
     assert_refused(
@@ -270,7 +306,8 @@ fn stores_are_checked() {
     );
     assert_refused(
         "scheduler = \"cfq\"",
-        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"fcfs\"",
+        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"nested\" or \"mclock\" or \
+         \"rbfq\" or \"sfqd\" or \"wf2q+\" or \"virtual-clock\" or \"sced\" or \"edf\" or \"fcfs\"",
     );
     assert_refused(
         "depth = 0",
