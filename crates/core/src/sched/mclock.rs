@@ -35,7 +35,7 @@
 //!
 //! **dmClock.** With a request comes what other servers have served of its flow since the previous one
 //! ([`Elsewhere`]): R moves by reserved/r, L by served/l and P by served/w before the maximum with now, in
-//! units of ordinary requests. [`Dispatch::finish_tag`] tells in which phase a request went, which is what
+//! units of ordinary requests. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) tells in which phase a request went, which is what
 //! its client has to count. The counts use the word of a waiting request that tags made at arrival would
 //! need: nothing has grown, and requests that have no counts do not mention them.
 //!
@@ -74,7 +74,7 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Cost, Time, Weight};
 
-/// The mClock scheduler. [`Dispatch::finish_tag`] is the reservation tag of a request that was dispatched
+/// The mClock scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the reservation tag of a request that was dispatched
 /// in the constraint-based phase, and `None` in the weight-based phase.
 #[derive(Clone, Debug, Default)]
 pub struct MClock {

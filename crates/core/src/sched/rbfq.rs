@@ -50,7 +50,7 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Time, Weight};
 
-/// The RBFQ scheduler. [`Dispatch::finish_tag`] is the reservation tag of a request that was dispatched in
+/// The RBFQ scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the reservation tag of a request that was dispatched in
 /// the local phase, and `None` in the global phase.
 #[derive(Clone, Debug, Default)]
 pub struct Rbfq {
