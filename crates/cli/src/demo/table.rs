@@ -15,7 +15,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(scheduler: &str, seconds: u64) -> Self {
         let bar = ProgressBar::new(seconds);
-        let style = ProgressStyle::with_template("{prefix:>7} {bar:30} {pos:>3}/{len} s  {msg}")
+        let style = ProgressStyle::with_template("{prefix:>6} {bar:20} {pos:>2}/{len} s  {wide_msg}")
             .expect("a constant template");
         bar.set_style(style);
         bar.set_prefix(scheduler.to_owned());
