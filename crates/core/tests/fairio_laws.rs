@@ -219,8 +219,12 @@ fn estimated_accounting_agrees_with_reported() {
 
 /// An intermittent class leaves time over: the others get it, by weight, and are not shut out for it
 /// when the class comes back with all its might.
+///
+/// Weaker than the law for backlogged classes, 1.5 points: what is bounded here is what the algorithm
+/// reached on this array, 1.65 points while the class is light, its double share for three cycles, and
+/// 1.63 points over the next hundred with estimated accounting. `docs/schedulers/fairio.md` says why.
 #[test]
-fn spare_time_goes_to_the_others_and_is_not_held_against_them() {
+fn spare_time_goes_to_the_others_and_does_not_shut_them_out() {
     let load = |weight, depth| Load { weight, service: 4_000, depth };
     let loads = [load(2, 0), load(1, 200), load(1, 200)];
     for accounting in [Accounting::Reported, Accounting::Estimated] {

@@ -1,8 +1,7 @@
 //! mClock: a reservation, a limit and a weight for each flow; with counts from other servers, dmClock.
 //!
 //! Source: Gulati, Merchant, Varman, "mClock: Handling Throughput Variability for Hypervisor IO
-//! Scheduling", OSDI 2010, section 3 (algorithm 1, tag assignment, tag adjustment, request scheduling) and
-//! section 3.3 (dmClock).
+//! Scheduling", OSDI 2010: tag assignment, tag adjustment, request scheduling, and dmClock's counts.
 //!
 //! **Law** (max). While all flows have requests waiting, a store that serves T per second gives
 //! `x_i = min(l_i, max(r_i, λ·w_i))`, λ such that Σx = T, if Σr ≤ T: a reservation counts *within* the
@@ -60,7 +59,7 @@
 //! 7. Costs other than one: 1/r is cost/r, and so on, of the request before.
 //! 8. Parameters changed while requests wait: the last request's cost is spread at the new rates; the new
 //!    weight counts from the next dispatch on.
-//! 9. Section 3.2 of the paper (credit for bursts after idleness; large requests as several) is left out:
+//! 9. The paper's credit for bursts after idleness and its large requests as several are left out:
 //!    a burst is pClock's business, and a cost model gives the cost.
 
 use alloc::vec::Vec;
