@@ -40,7 +40,8 @@ pub trait Device {
     /// Takes in an access at `now`; it queues inside the device if need be.
     fn submit(&mut self, now: Time, io: Io);
 
-    /// When the next access will finish; `None` if the device is idle.
+    /// When to poll next: an access finishes then, or the device has work of its own to do (a seek
+    /// ends, a block is erased), after which there may be nothing to poll. `None` if it is idle.
     fn next_event(&self) -> Option<Time>;
 
     /// The next access that has finished by `now`, in the order of finishing. A driver that comes
