@@ -14,17 +14,27 @@
 
 pub mod access;
 pub mod dilated;
+pub mod event_log;
+pub mod measure;
 pub mod pace;
 pub mod random;
+pub mod run;
+pub mod scenario;
 pub mod server;
 pub mod simulation;
 pub mod source;
+pub mod statistics;
+pub mod summary;
 
 mod events;
 
 pub use access::{Access, Pattern};
 pub use dilated::{Dilated, SPEED_ONE};
+pub use event_log::EventLog;
+pub use measure::Measure;
 pub use pace::Pace;
 pub use random::{Law, Random};
+pub use scenario::Scenario;
 pub use simulation::{Change, Observer, Setup, SimError, Simulation};
 pub use source::{Load, SourceConfig, TraceFault, TraceRequests};
+pub use summary::Summary;
