@@ -5,6 +5,8 @@
 //!                           ├─ config  what does a file look like?
 //!                           ├─ schedulers  which are there?
 //!                           ├─ serve   run the gateway
+//!                           ├─ simulate  what would happen?
+//!                           ├─ compare  what would happen under each scheduler?
 //!                           └─ demo    see what scheduling does
 //! ```
 
@@ -15,6 +17,7 @@ mod commands;
 mod demo;
 mod report;
 mod serve;
+mod simulate;
 mod text_table;
 
 fn main() -> ExitCode {

@@ -145,8 +145,7 @@ impl Lines {
                 self.plot(builder.build_cartesian_2d((left..right).log_scale(), low..high)?, left, right)
             }
             (true, true) => {
-                let chart =
-                    builder.build_cartesian_2d((left..right).log_scale(), (low..high).log_scale())?;
+                let chart = builder.build_cartesian_2d((left..right).log_scale(), (low..high).log_scale())?;
                 self.plot(chart, left, right)
             }
         }
@@ -208,7 +207,8 @@ impl Bars {
         };
         let entries: Vec<Entry> = self.series.iter().enumerate().map(entry).collect();
         let body = headed(root, &self.title, &entries)?;
-        let values = || self.series.iter().flat_map(|(_, values)| values).copied().filter(|it| it.is_finite());
+        let values =
+            || self.series.iter().flat_map(|(_, values)| values).copied().filter(|it| it.is_finite());
         if self.groups.is_empty() || values().next().is_none() {
             return nothing(&body);
         }
@@ -250,7 +250,8 @@ impl Bars {
         let (_, top) = body.get_base_pixel();
         let (left, _) = body.get_base_pixel();
         for (group, name) in self.groups.iter().enumerate() {
-            let middle = (f64::from(columns.end - columns.start) * (group as f64 + 0.5) / groups as f64) as i32;
+            let middle =
+                (f64::from(columns.end - columns.start) * (group as f64 + 0.5) / groups as f64) as i32;
             let at = (columns.start - left + middle, rows.1 as i32 - MARGIN - 24);
             debug_assert!(at.1 + top > 0);
             body.draw(&Text::new(name.clone(), at, below.clone()))?;
@@ -340,7 +341,8 @@ fn shown(value: f64) -> String {
                 _ => 4,
             };
             let text = format!("{:.decimals$}", self.0);
-            let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+            let text =
+                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
             f.write_str(text)
         }
     }

@@ -169,8 +169,8 @@ mod tests {
             arrival: Time::from_nanos(id),
             dispatch: Time::from_nanos(id + 1),
             completion: Time::from_nanos(id + 3),
-            promise: (id % 2 == 0).then_some(Span::from_millis(1)),
-            class: (id % 2 == 0).then_some(0),
+            promise: id.is_multiple_of(2).then_some(Span::from_millis(1)),
+            class: id.is_multiple_of(2).then_some(0),
             outcome: Outcome::Done,
         };
         let path = std::env::temp_dir().join(format!("evenkeel-records-{}.parquet", std::process::id()));
@@ -182,15 +182,17 @@ mod tests {
         file.finish().expect("written");
         let reader = SerializedFileReader::try_from(path.as_path()).expect("readable");
         assert_eq!(reader.metadata().num_row_groups(), 2);
-        let rows: Vec<_> =
-            reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+        let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len() as u64, count);
         let (even, odd) = (&rows[GROUP], &rows[GROUP + 1]);
         assert_eq!(even.get_string(0).expect("a name"), "even");
         assert_eq!(even.get_string(2).expect("an operation"), "write");
         assert_eq!(even.get_long(3).expect("an offset"), 4096 * GROUP as i64);
         assert_eq!((even.get_int(4).expect("a length"), even.get_int(9).expect("a class")), (512, 1));
-        assert_eq!((even.get_long(8).expect("a latency"), even.get_long(10).expect("a promise")), (3, 1_000_000));
+        assert_eq!(
+            (even.get_long(8).expect("a latency"), even.get_long(10).expect("a promise")),
+            (3, 1_000_000)
+        );
         assert_eq!(odd.get_string(0).expect("a name"), "odd");
         assert!(odd.get_int(9).is_err() && odd.get_long(10).is_err(), "null");
         std::fs::remove_file(&path).expect("removable");

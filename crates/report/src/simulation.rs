@@ -154,9 +154,8 @@ pub fn classes(summary: &Summary) -> Bars {
     let mut series = Vec::new();
     for class in 0..most {
         let of = |flow: &&FlowSummary| (class + 1 < flow.classes.len()).then(|| flow.classes[class].clone());
-        let kept = |flow: &&FlowSummary| {
-            of(flow).map_or(f64::NAN, |class| share(flow, class.served - class.missed))
-        };
+        let kept =
+            |flow: &&FlowSummary| of(flow).map_or(f64::NAN, |class| share(flow, class.served - class.missed));
         series.push((format!("class {} in time", class + 1), flows.iter().map(kept).collect()));
     }
     series.push(("missed".to_owned(), flows.iter().map(|flow| share(flow, flow.missed)).collect()));

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use evenkeel_sim::run::{Options, run};
-use evenkeel_sim::{TraceFault, scenario};
+use evenkeel_sim::scenario;
 
 const FLOWS: u64 = 100;
 const RATE_PER_FLOW: u64 = 1_000;
@@ -31,8 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let scenario = scenario::parse(&text, Path::new("speed.toml"))?;
     let began = Instant::now();
-    let open = |_: &scenario::TraceSpec| Err(TraceFault("no traces here".to_owned()));
-    let options = Options { seed: 1, commit: None, open_trace: &open };
+    let options = Options { seed: 1, commit: None };
     let summary = run(&scenario, &options, None, &mut |_| {})?;
     let seconds = began.elapsed().as_secs_f64();
     let served: u64 = summary.flows.iter().map(|flow| flow.served).sum();

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use evenkeel_core::{FlowId, Record, Request, Slo, Submission, Time};
 
 use crate::measure::Measure;
-use crate::scenario::{OpenTrace, Scenario};
+use crate::scenario::Scenario;
 use crate::simulation::{Change, Observer, SimError, Simulation};
 use crate::summary::{Heading, Summary};
 
@@ -70,8 +70,6 @@ pub struct Options<'a> {
     pub seed: u64,
     /// The program's commit, for the summary.
     pub commit: Option<&'a str>,
-    /// Opens the traces that the scenario names.
-    pub open_trace: OpenTrace<'a>,
 }
 
 /// Runs `scenario` once. `also` sees every event; `progress` is told the share that is done, from 0 to 1.
@@ -84,7 +82,7 @@ pub fn run(
     also: Option<&mut dyn Observer>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Summary, SimError> {
-    let setup = scenario.setup(options.seed, options.open_trace)?;
+    let setup = scenario.setup(options.seed)?;
     let (warmup, end) = (Time::ZERO + scenario.warmup, scenario.end());
     let seen = Seen { measure: Measure::new(warmup, end, scenario.window), also };
     let mut simulation = Simulation::new(setup, seen)?;
@@ -124,7 +122,6 @@ pub type Job<'s> = (&'s Scenario, u64);
 pub fn run_all(
     jobs: &[Job<'_>],
     commit: Option<&str>,
-    open_trace: OpenTrace<'_>,
     threads: NonZeroUsize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Summary>, SimError> {
@@ -136,7 +133,7 @@ pub fn run_all(
         while !failed.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((scenario, seed)) = jobs.get(index) else { return };
-            let options = Options { seed: *seed, commit, open_trace };
+            let options = Options { seed: *seed, commit };
             let result = run(scenario, &options, None, &mut |_| progress(1));
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             *results[index].lock().expect("no holder of this lock panics") = Some(result);

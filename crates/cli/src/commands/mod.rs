@@ -24,6 +24,10 @@ enum Command {
     Schedulers(schedulers::SchedulersArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
+    /// Simulate a scenario: devices, flows and what changes over time
+    Simulate(crate::simulate::SimulateArgs),
+    /// Simulate a scenario under several schedulers, side by side
+    Compare(crate::simulate::CompareArgs),
     /// Show three tenants on one store, without and with scheduling
     Demo(crate::demo::DemoArgs),
 }
@@ -35,6 +39,8 @@ pub(crate) fn run() -> u8 {
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
+        Command::Simulate(args) => crate::simulate::simulate(&args),
+        Command::Compare(args) => crate::simulate::compare(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
 }

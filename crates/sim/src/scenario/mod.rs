@@ -36,7 +36,7 @@ pub use file::{
     WorkloadSection,
 };
 pub use schedulers::{scheduler, scheduler_names};
-pub use trace::{OpenTrace, TraceSpec};
+pub use trace::TraceSpec;
 pub use words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
 
 /// The largest scenario file, in bytes.
@@ -191,7 +191,7 @@ impl Scenario {
     ///
     /// # Panics
     /// Never for a scenario that [`parse`] has made: its schedulers are known.
-    pub fn setup(&self, seed: u64, open: OpenTrace<'_>) -> Result<Setup, SimError> {
+    pub fn setup(&self, seed: u64) -> Result<Setup, SimError> {
         let made = |name: &str| scheduler(name, self.spare).expect("names of schedulers have been checked");
         let mut changes = Vec::new();
         let mut sources = Vec::new();
@@ -204,7 +204,7 @@ impl Scenario {
                 let load = match &config.what {
                     What::Generated(pace, access) => Load::Generated(*pace, access.clone()),
                     What::Trace(spec) => {
-                        Load::Trace(open(spec).map_err(|source| SimError::Trace { flow, source })?)
+                        Load::Trace(spec.open().map_err(|source| SimError::Trace { flow, source })?)
                     }
                 };
                 sources.push(SourceConfig {

@@ -13,8 +13,10 @@
 //! ```
 
 use std::path::Path;
+use std::str::FromStr;
 
 use evenkeel_core::{Rate, Span, Time};
+use evenkeel_trace::Format;
 
 use super::check::Checker;
 use super::file::{
@@ -82,6 +84,11 @@ pub(super) fn part(
     let what = match (&section.trace, section.arrivals) {
         (Some(trace), None) => {
             refuse_strangers(checker, &place, section, &["format", "volume"], "a trace");
+            if let Some(Err(error)) = section.format.as_deref().map(Format::from_str) {
+                let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+                let remedy = format!("write one of {}", names.join(", "));
+                place.refuse(checker, "format", error.to_string(), remedy);
+            }
             let (path, format) = (folder.join(trace), section.format.clone());
             What::Trace(TraceSpec { path, format, volume: section.volume })
         }
