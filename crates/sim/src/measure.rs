@@ -118,9 +118,14 @@ impl Measure {
         self.device.outstanding = outstanding;
     }
 
-    /// Brings the integrals up to the end of the measured time.
+    /// Brings integrals and windows up to the end of the measured time.
     pub(crate) fn finish(&mut self) {
         self.outstanding(self.end.max(self.device.since), self.device.outstanding);
+        // Silent windows at the end are windows too.
+        let windows = self.end.as_nanos().div_ceil(self.window.as_nanos().max(1)) as usize;
+        for flow in self.flows.iter_mut().flatten().filter(|flow| flow.windows.len() < windows) {
+            flow.windows.resize(windows, WindowMeasure::default());
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Scenario {
     pub drain: bool,
     /// The scheduler's name.
     pub scheduler: String,
-    /// Whether the scenario changes the scheduler in mid-run.
+    /// Who gets spare capacity at the start.
     pub spare: SpareCapacity,
     /// The dispatch depth.
     pub depth: NonZeroU32,
