@@ -366,12 +366,7 @@ fn read_volume(
         }
         Some(limit)
     });
-    let interactive = table.take("interactive").and_then(|item| {
-        let interactive = item.flag(report)?;
-        check_interactive(report, &item, interactive, scheduler, promise.is_some());
-        Some(interactive)
-    });
-    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let slo = read_shares(report, &mut table, promise, scheduler);
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
@@ -384,9 +379,6 @@ fn read_volume(
         other => placed(other),
     };
     let size = placed(size);
-    let weight = weight.and_then(Weight::new).unwrap_or_default();
-    let slo = promise.unwrap_or_else(Slo::background).with_weight(weight);
-    let slo = if interactive == Some(true) { slo.with_interactive() } else { slo };
     let config = VolumeConfig {
         name: name.to_owned(),
         store: store.unwrap_or(0),
@@ -462,14 +454,29 @@ fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<Schedule
     slo.ok()
 }
 
+/// The promise, if there is one, with what says how the volume shares.
+fn read_shares(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    promise: Option<Slo>,
+    scheduler: Option<SchedulerKind>,
+) -> Slo {
+    let interactive = table.take("interactive");
+    let interactive = interactive.map(|item| read_interactive(report, &item, scheduler, promise.is_some()));
+    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let weight = weight.and_then(Weight::new).unwrap_or_default();
+    let slo = promise.unwrap_or_else(Slo::background).with_weight(weight);
+    if interactive.unwrap_or(false) { slo.with_interactive() } else { slo }
+}
+
 /// `interactive` is a class of its own for volumes without a promise, where the scheduler has such a class.
-fn check_interactive(
+fn read_interactive(
     report: &mut Report,
     item: &Item<'_>,
-    interactive: bool,
     scheduler: Option<SchedulerKind>,
     promised: bool,
-) {
+) -> bool {
+    let interactive = item.flag(report).unwrap_or(false);
     if let Some(scheduler) = scheduler.filter(|kind| !kind.knows_interactive()) {
         let remedy = "remove this line, or write scheduler = \"cello\" in the store";
         item.refuse(report, format!("{scheduler} makes no difference between volumes by it"), remedy);
@@ -477,6 +484,7 @@ fn check_interactive(
         let message = "a volume with an sla is in the real-time class already";
         item.refuse(report, message, "remove this line, or the sla");
     }
+    interactive
 }
 
 /// A rate that only some schedulers know what to do with.
