@@ -71,6 +71,10 @@ fn slos() -> impl Strategy<Value = Slo> {
         1 => (1_u64..200, 1_u32..9).prop_map(move |(rate, w)| {
             weight(Slo::background().with_reservation(Rate::per_second(rate)).unwrap(), w)
         }),
+        1 => (1_u64..200, 0_u64..100).prop_map(move |(rate, more)| {
+            let reserved = Slo::background().with_reservation(Rate::per_second(rate)).unwrap();
+            reserved.with_limit(Rate::per_second(rate + more)).unwrap()
+        }),
     ]
 }
 
