@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use common::request;
 use evenkeel_core::sched::avatar::Avatar;
@@ -25,7 +26,7 @@ use proptest::prelude::*;
 const KINDS: usize = 14;
 const FLOWS: usize = 4;
 
-fn scheduler(kind: usize) -> Box<dyn Scheduler> {
+fn scheduler(kind: usize) -> Box<dyn Scheduler + Send> {
     let fairio = FairioConfig { load_threshold: 1, ..FairioConfig::new(Span::from_millis(20), 2) };
     match kind {
         0 => Box::new(Fcfs::new()),
@@ -94,7 +95,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A scheduler, and what is known of it from outside.
 struct Watched {
-    scheduler: Box<dyn Scheduler>,
+    scheduler: Box<dyn Scheduler + Send>,
     waiting: Vec<Vec<u64>>,
     store: Vec<Request>,
     known: BTreeSet<usize>,
@@ -278,6 +279,66 @@ proptest! {
         again.drain();
         prop_assert_eq!(once.log, again.log);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    /// Any scheduler hands all that waits over to any other, in the middle of work, and each request is answered
+    /// once, with the arrival and promise that it came with.
+    #[test]
+    fn every_scheduler_hands_over_to_every_other(
+        kinds in prop::collection::vec(0..KINDS, 2..6),
+        slos in prop::collection::vec(slos(), FLOWS),
+        arrivals in prop::collection::vec((0..FLOWS, 0_u64..20_000_000, 1_u64..3_000), 1..60),
+        depth in 1_u32..5,
+    ) {
+        let mut engine = Engine::new(scheduler(kinds[0]), NonZeroU32::new(depth).unwrap());
+        for (flow, slo) in (0..).zip(&slos) {
+            engine.handle_input(Time::ZERO, Input::Configure(FlowId(flow), slo.clone())).unwrap();
+        }
+        let (mut now, mut arrived, mut answered) = (Time::ZERO, BTreeMap::new(), BTreeSet::new());
+        let every = arrivals.len().div_ceil(kinds.len());
+        for (id, (flow, gap, cost)) in (0_u64..).zip(&arrivals) {
+            now += Span::from_nanos(*gap);
+            engine.handle_input(now, Input::Arrival(request(id, *flow, *cost))).unwrap();
+            arrived.insert(id, now);
+            if id % 2 == 0 {
+                work(&mut engine, now, &arrived, &mut answered);
+            }
+            if id as usize % every == every - 1 {
+                let next = kinds[(id as usize / every + 1) % kinds.len()];
+                engine.replace_scheduler(now, scheduler(next)).unwrap();
+            }
+        }
+        for _ in 0..100_000 {
+            if !work(&mut engine, now, &arrived, &mut answered) {
+                if engine.waiting() == 0 {
+                    break;
+                }
+                now = engine.poll_timeout().expect("nothing is at the store").max(now);
+                engine.handle_input(now, Input::Timeout).unwrap();
+            }
+        }
+        prop_assert_eq!(answered.len(), arrivals.len());
+    }
+}
+
+/// Does the next thing that the engine wants, if there is one; the store answers at once.
+fn work(engine: &mut Engine, now: Time, arrived: &BTreeMap<u64, Time>, answered: &mut BTreeSet<u64>) -> bool {
+    let output = engine.poll_output(now);
+    match output {
+        Some(Output::Reply(record)) => {
+            assert_eq!(Some(&record.arrival), arrived.get(&record.request.id.0));
+            assert!(answered.insert(record.request.id.0), "answered once");
+        }
+        Some(Output::Submit(Submission { ticket, .. })) => {
+            let completion = Completion::new(ticket, Outcome::Done);
+            engine.handle_input(now, Input::Completion(completion)).unwrap();
+        }
+        None => {}
+    }
+    output.is_some()
 }
 
 /// The work of a century at the extreme rates: costs as large as a flow of a billion requests per second may
