@@ -25,10 +25,12 @@ mod schedulers;
 mod sections;
 mod suggest;
 mod table;
+mod tuning;
 mod values;
 
 pub use error::{ConfigError, Problem};
 pub use schedulers::SchedulerKind;
+pub use tuning::Tuning;
 pub use values::ShownBytes;
 
 /// A commented file that shows every key. [`parse`] accepts it.
@@ -134,6 +136,8 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
+    /// Parameters of the schedulers that have some (FAIRIO, Cello).
+    pub tuning: Tuning,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
