@@ -39,7 +39,7 @@ impl Faulty {
         for (offset, data) in std::mem::take(&mut medium.unsynced) {
             for (index, sector) in data.chunks(SECTOR).enumerate() {
                 let at = offset as usize + index * SECTOR;
-                if random() % 2 == 0 && at + sector.len() <= durable.len() {
+                if random().is_multiple_of(2) && at + sector.len() <= durable.len() {
                     durable[at..at + sector.len()].copy_from_slice(sector);
                 }
             }
@@ -97,7 +97,7 @@ fn changes(step: u64) -> Vec<Change> {
         .map(|index| {
             let cluster = (step * 7 + index * 11) % 40;
             let on_fast = Blocks::from_words([step + 1, 0, 0, 0]);
-            let entry = (step + index) % 4 != 0;
+            let entry = !(step + index).is_multiple_of(4);
             Change { cluster, entry: entry.then_some(Entry { slot: cluster as u32, on_fast }) }
         })
         .collect()
