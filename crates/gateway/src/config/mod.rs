@@ -22,11 +22,13 @@ use evenkeel_core::{Envelope, Rate, Slo, Span};
 mod rules;
 mod schedulers;
 mod sections;
+mod tuning;
 
 use evenkeel_strict::{suggest, table, values};
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 pub use schedulers::SchedulerKind;
 pub use evenkeel_strict::ShownBytes;
+pub use tuning::Tuning;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -119,6 +121,8 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
+    /// Parameters of the schedulers that have some (FAIRIO, Cello).
+    pub tuning: Tuning,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
