@@ -19,6 +19,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod admission;
+pub mod cost;
 pub mod depth;
 pub mod engine;
 pub mod envelope;
@@ -30,6 +31,7 @@ pub mod units;
 mod heap;
 mod queue;
 
+pub use cost::{CostError, CostModel, Point, Price};
 pub use depth::{DepthControl, DepthError};
 pub use engine::{Engine, Input, InputError, Output, Record, Submission};
 pub use envelope::{Cascade, TokenBucket};

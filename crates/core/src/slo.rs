@@ -62,6 +62,13 @@ pub enum SloError {
     NoClasses,
     /// More than [`Slo::CLASSES_MAX`] classes.
     TooManyClasses,
+    /// A request may cost more than the largest σ: it would be outside the promise whenever it comes.
+    BurstBelowRequest {
+        /// The largest σ.
+        burst: Cost,
+        /// What the request costs.
+        request: Cost,
+    },
     /// The first pair of neighbours that is not nested: `parameter` of class `inner` (an index, 0 is
     /// the innermost) is larger than that of class `inner` + 1.
     NotNested {
@@ -203,6 +210,18 @@ impl Slo {
         Ok(Self { limit: checked(limit)?, ..self })
     }
 
+    /// Checks that the promise covers requests that cost up to `largest`: that the outermost σ holds one.
+    /// A background flow promises nothing and covers everything.
+    ///
+    /// # Errors
+    /// If it does not. Such a request would still be served, but never as promised.
+    pub fn covers(&self, largest: Cost) -> Result<(), SloError> {
+        match self.classes().last().map(Envelope::burst) {
+            Some(burst) if burst < largest => Err(SloError::BurstBelowRequest { burst, request: largest }),
+            _ => Ok(()),
+        }
+    }
+
     /// What it gets at least, if anything is reserved.
     #[must_use]
     pub const fn reservation(&self) -> Option<Rate> {
@@ -281,6 +300,9 @@ impl fmt::Display for SloError {
             Self::LatencyTooLarge => write!(f, "the latency bound is above {}", Envelope::LATENCY_MAX),
             Self::NoClasses => f.write_str("there is no class: a promise needs at least one"),
             Self::TooManyClasses => write!(f, "there are more than {} classes", Slo::CLASSES_MAX),
+            Self::BurstBelowRequest { burst, request } => {
+                write!(f, "a burst of {burst} never holds a request that costs {request}")
+            }
             Self::NotNested { inner, parameter } => {
                 let (inner, outer) = (inner + 1, inner + 2);
                 write!(

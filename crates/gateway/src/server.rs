@@ -238,6 +238,7 @@ fn prepare(
             export,
             slice: *slice,
             slo: volume.slo.clone(),
+            cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use evenkeel_core::admission::{Binding, Need, demand};
 use evenkeel_core::units::NANOS_PER_SECOND;
-use evenkeel_core::{Cost, Envelope, Rate, Span};
+use evenkeel_core::{Cost, Envelope, Operation, Rate, Span};
 use evenkeel_gateway::config::{self, Admission, Config, ShownBytes, StoreConfig, VolumeConfig};
 use serde_json::{Value, json};
 
@@ -244,6 +244,8 @@ impl CheckedVolume<'_> {
             "limit_iops": volume.slo.limit().map(Rate::as_f64),
             "weight": volume.slo.weight().as_u32(),
             "demand_at_deadline_iops": self.demand.map(Rate::as_f64),
+            "cost": cost(volume),
+            "request_max_bytes": volume.request_max,
             "path": volume.path.as_ref().map(|path| path.to_string_lossy()),
             "offset_bytes": volume.offset,
             "size_bytes": volume.size,
@@ -264,6 +266,25 @@ fn summary(config: &Config, args: &CheckArgs, checked: &[Checked<'_>]) -> String
         text += &store.to_text();
     }
     text
+}
+
+/// What its requests cost, by kind: a number, or pairs of bytes and cost.
+fn cost(volume: &VolumeConfig) -> Value {
+    let kinds = [
+        ("read", Operation::Read),
+        ("write", Operation::Write),
+        ("flush", Operation::Flush),
+        ("trim", Operation::Trim),
+        ("write_zeroes", Operation::WriteZeroes),
+    ];
+    let price = |operation| {
+        let price = volume.cost.price(operation);
+        match price.points() {
+            [] => json!(price.of(0).as_f64()),
+            points => points.iter().map(|point| json!([point.bytes, point.cost.as_f64()])).collect(),
+        }
+    };
+    kinds.into_iter().map(|(name, operation)| (name.to_owned(), price(operation))).collect()
 }
 
 /// What a volume is promised: "⟨20, 200 IOPS, 100 ms⟩", "background, at least 100 IOPS, at most 300 IOPS".

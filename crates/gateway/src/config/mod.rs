@@ -17,9 +17,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::admission::{self, Need};
-use evenkeel_core::{Envelope, Rate, Slo, Span};
+use evenkeel_core::{CostModel, Envelope, Rate, Slo, Span};
 
+mod costs;
 mod error;
+mod promises;
 mod rules;
 mod schedulers;
 mod sections;
@@ -136,6 +138,8 @@ pub struct StoreConfig {
     pub spare: SpareTo,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
     pub depth: NonZeroU32,
+    /// What requests cost, where a volume does not say otherwise.
+    pub cost: CostModel,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// The processor that its thread is bound to.
@@ -186,6 +190,10 @@ pub struct VolumeConfig {
     pub size: Option<u64>,
     /// The promise and weight.
     pub slo: Slo,
+    /// What its requests cost.
+    pub cost: CostModel,
+    /// The largest READ or WRITE in bytes; clients are told, larger ones are refused.
+    pub request_max: u32,
     /// Refuse writes.
     pub read_only: bool,
     /// Bytes in flight above which the volume's sockets are not read. A single request larger than
@@ -229,5 +237,7 @@ impl std::fmt::Display for Listen {
     }
 }
 
+#[cfg(test)]
+mod cost_tests;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{Engine, FlowId, Slo, Time};
+use evenkeel_core::{CostModel, Engine, FlowId, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -92,6 +92,7 @@ pub(crate) struct VolumeParts {
     pub(crate) export: Export,
     pub(crate) slice: Slice,
     pub(crate) slo: Slo,
+    pub(crate) cost: CostModel,
     pub(crate) in_flight_max: u64,
 }
 
@@ -99,6 +100,7 @@ struct Volume {
     name: Arc<str>,
     export: Export,
     slice: Slice,
+    cost: CostModel,
     in_flight: u64,
     in_flight_max: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
@@ -273,6 +275,7 @@ impl Store {
             name: parts.name.into(),
             export: parts.export,
             slice: parts.slice,
+            cost: parts.cost,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             waiting: std::collections::VecDeque::new(),
