@@ -52,6 +52,8 @@ pub enum SloError {
     ZeroRate,
     /// δ is zero.
     ZeroLatency,
+    /// σ of a limit is zero.
+    ZeroBurst,
     /// ρ above [`Envelope::RATE_MAX`].
     RateTooLarge,
     /// σ above [`Envelope::BURST_MAX`].
@@ -295,6 +297,7 @@ impl fmt::Display for SloError {
         match self {
             Self::ZeroRate => f.write_str("the rate is zero: a promise needs at least 0.001 IOPS"),
             Self::ZeroLatency => f.write_str("the latency bound is zero: no store answers in no time"),
+            Self::ZeroBurst => f.write_str("the burst is zero: a limit needs at least 0.001 requests"),
             Self::RateTooLarge => write!(f, "the rate is above {}", Envelope::RATE_MAX),
             Self::BurstTooLarge => write!(f, "the burst is above {} requests", Envelope::BURST_MAX),
             Self::LatencyTooLarge => write!(f, "the latency bound is above {}", Envelope::LATENCY_MAX),
