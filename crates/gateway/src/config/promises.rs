@@ -10,7 +10,7 @@ use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 
 use super::costs::check_burst;
 use super::table::{Item, Report, Table};
-use super::{SchedulerKind, VolumeConfig};
+use super::{GroupConfig, SchedulerKind, VolumeConfig};
 
 const SLA_FORM: &str = "write sla = { burst = 20, rate = \"200 IOPS\", latency = \"100 ms\" }";
 
@@ -50,11 +50,27 @@ impl<'t> Agreement<'t> {
         Self { slo, sla }
     }
 
-    /// Reports a promise that does not cover the largest request of `volume`.
-    pub(super) fn check_covers(&self, report: &mut Report, volume: &VolumeConfig) {
-        if let (Some(sla), Some((message, remedy))) = (&self.sla, check_burst(&self.slo, volume)) {
-            sla.refuse(report, message, remedy);
+    /// What a member of `group` is promised, which is checked with the group.
+    pub(super) fn of_group(group: &GroupConfig) -> Self {
+        Self { slo: group.slo.clone(), sla: None }
+    }
+
+    /// In place of the promise of a group that is not known: its keys are known, and not judged.
+    pub(super) fn unknown(table: &mut Table<'_>) -> Self {
+        for name in ["sla", "reservation", "limit", "weight"] {
+            table.take(name);
         }
+        Self { slo: Slo::background(), sla: None }
+    }
+
+    /// Reports a promise that does not cover the largest request of `volume`; whether it did.
+    pub(super) fn check_covers(&self, report: &mut Report, volume: &VolumeConfig) -> bool {
+        let (Some(sla), Some((message, remedy))) = (&self.sla, check_burst(&self.slo, volume)) else {
+            return false;
+        };
+        let member = volume.member.map_or(String::new(), |_| format!(" (of volume {:?})", volume.name));
+        sla.refuse(report, format!("{message}{member}"), remedy);
+        true
     }
 }
 
@@ -146,7 +162,7 @@ fn read_sla(report: &mut Report, item: &Item<'_>) -> Option<Envelope> {
     Envelope::new(burst?, rate?, latency?).ok()
 }
 
-fn sla_remedy(error: SloError) -> String {
+pub(super) fn sla_remedy(error: SloError) -> String {
     match error {
         SloError::ZeroRate | SloError::ZeroLatency => {
             "write a value above 0; without a promise, leave sla out".to_owned()

@@ -10,6 +10,8 @@ use evenkeel_core::{CostModel, Envelope, Rate, Span};
 use toml::de::DeTable;
 
 use super::costs::read_cost;
+use super::depth::read_depth;
+use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
 use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
@@ -26,7 +28,7 @@ const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// The longest name of a store or volume.
 const NAME_BYTES_MAX: usize = 255;
 /// The largest dispatch depth: what one io_uring can hold.
-const DEPTH_MAX: u32 = 32_768;
+pub(super) const DEPTH_MAX: u32 = 32_768;
 /// The range of the largest request, and what it is a multiple of.
 const REQUEST_MAX: std::ops::RangeInclusive<u64> = 64 << 10..=crate::catalogue::PAYLOAD_MAX as u64;
 const REQUEST_STEP: u64 = 4096;
@@ -67,6 +69,7 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
     let gateway =
         root.require(&mut report, "gateway", "add [gateway] with listen = [\"tcp://127.0.0.1:10809\"]");
     let stores = root.take("store");
+    let groups = root.take("group");
     let volumes = root.take("volume");
     root.finish(&mut report);
 
@@ -75,16 +78,22 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
         .into_iter()
         .map(|(name, table)| read_store(&mut report, name, table, folder))
         .collect();
+    let groups: Vec<_> = named_tables(&mut report, groups, "write a section [group.NAME]")
+        .into_iter()
+        .map(|(name, table)| read_group(&mut report, name, table, &stores))
+        .collect();
     let volumes: Vec<_> = named_tables(&mut report, volumes, "write a section [volume.NAME]")
         .into_iter()
-        .map(|(name, table)| read_volume(&mut report, name, table, folder, &stores))
+        .map(|(name, table)| read_volume(&mut report, name, table, folder, (&stores, &groups)))
         .collect();
-    rules::check(&mut report, &stores, &volumes);
+    rules::check(&mut report, &stores, &groups, &volumes);
+    groups::check(&mut report, &groups, &volumes);
 
     match gateway {
         Some(gateway) if report.problems.is_empty() => Ok(Config {
             gateway,
             stores: stores.into_iter().map(|draft| draft.config).collect(),
+            groups: groups.into_iter().map(|draft| draft.config).collect(),
             volumes: volumes.into_iter().map(|draft| draft.config).collect(),
         }),
         _ => Err(report.problems),
@@ -252,14 +261,15 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         }
         spare
     });
-    let depth = table.take("depth").and_then(|item| item.whole(report, 1..=DEPTH_MAX));
+    let depth = table.take("depth").and_then(|item| read_depth(report, &item));
     let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
     let emulate = table.take("emulate").and_then(|item| read_emulate(report, &item));
     table.finish(report);
 
-    let default_depth = emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
+    let default_depth = || emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
+    let (depth, adaptive) = depth.unwrap_or_else(|| (default_depth(), None));
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -267,7 +277,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         admission: admission.unwrap_or(Admission::Refuse),
         scheduler,
         spare: spare.unwrap_or(SpareTo::Flows),
-        depth: depth.and_then(NonZeroU32::new).unwrap_or(default_depth),
+        depth,
+        adaptive,
         cost: cost.unwrap_or_default(),
         direct: direct.unwrap_or(false),
         cpu,
@@ -326,11 +337,12 @@ fn read_volume(
     name: &str,
     mut table: Table<'_>,
     folder: &Path,
-    stores: &[StoreDraft],
+    (stores, groups): (&[StoreDraft], &[GroupDraft<'_>]),
 ) -> VolumeDraft {
     let (key, header) = (table.key.clone(), table.header.clone());
-    let store_item = table.take("store");
-    let store = read_store_name(report, store_item, &table, stores);
+    let group_item = table.take("group");
+    let group = group_item.as_ref().map(|item| read_group_name(report, item, groups));
+    let store = read_volume_store(report, &mut table, stores, group.flatten().map(|group| &groups[group]));
     let mut path_span = header.clone();
     let path_item = table.take("path");
     // A refused path still says that the volume is no slice.
@@ -352,7 +364,13 @@ fn read_volume(
     let scheduler = store.map(|store| stores[store].config.scheduler);
     let cost = read_volume_cost(report, &mut table, store.map(|store| &stores[store].config.cost));
     let request_max = table.take("request_max").and_then(|item| read_request_max(report, &item));
-    let agreement = Agreement::read(report, &mut table, scheduler);
+    // A refused group still says that the volume has no promise of its own.
+    let member = group.flatten().map(|group| read_member(report, &mut table, group, &groups[group]));
+    let agreement = match (group, member) {
+        (None, _) => Agreement::read(report, &mut table, scheduler),
+        (Some(_), Some(member)) => Agreement::of_group(&groups[member.group].config),
+        (Some(_), None) => Agreement::unknown(&mut table),
+    };
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
@@ -372,6 +390,7 @@ fn read_volume(
         offset: offset.as_ref().map_or(0, |(offset, _)| *offset),
         size: size.as_ref().map(|(size, _)| *size),
         slo: agreement.slo.clone(),
+        member,
         cost,
         request_max: request_max.unwrap_or(crate::catalogue::PAYLOAD_MAX),
         read_only: read_only.unwrap_or(false),
@@ -406,7 +425,30 @@ fn read_request_max(report: &mut Report, item: &Item<'_>) -> Option<u32> {
     u32::try_from(bytes).ok()
 }
 
-fn read_store_name(
+/// The store of a volume: that of its group, if it has one.
+fn read_volume_store(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    stores: &[StoreDraft],
+    group: Option<&GroupDraft<'_>>,
+) -> Option<usize> {
+    let item = table.take("store");
+    let Some(group) = group.filter(|group| group.store_known) else {
+        return read_store_name(report, item, table, stores);
+    };
+    let Some(item) = item else { return Some(group.config.store) };
+    let span = item.span.clone();
+    let store = read_store_name(report, Some(item), table, stores)?;
+    if store != group.config.store {
+        let (group_name, name) = (&group.config.name, &stores[group.config.store].config.name);
+        let message = format!("its group {group_name:?} is of store {name:?}");
+        let remedy = "remove this line, or choose a group of this store";
+        report.add(span, format!("{}.store", table.key), message, remedy);
+    }
+    Some(store)
+}
+
+pub(super) fn read_store_name(
     report: &mut Report,
     item: Option<Item<'_>>,
     table: &Table<'_>,
@@ -427,15 +469,20 @@ fn read_store_name(
         report.add(table.header.clone(), format!("{}.store", table.key), message, remedy);
         return None;
     };
+    find(report, &item, &names, "store")
+}
+
+/// Which of `names`, the sections of this `kind`, the item names.
+pub(super) fn find(report: &mut Report, item: &Item<'_>, names: &[&str], kind: &str) -> Option<usize> {
     let text = item.text(report)?;
     let found = names.iter().position(|name| *name == text);
     if found.is_none() {
-        let remedy = match (closest(text, &names), names.is_empty()) {
+        let remedy = match (closest(text, names), names.is_empty()) {
             (Some(close), _) => format!("did you mean {close:?}?"),
-            (None, true) => format!("add a section [store.{text}]"),
+            (None, true) => format!("add a section [{kind}.{text}]"),
             (None, false) => format!("write one of {}", names.join(", ")),
         };
-        item.refuse(report, format!("there is no store {text:?}"), remedy);
+        item.refuse(report, format!("there is no {kind} {text:?}"), remedy);
     }
     found
 }

@@ -216,6 +216,11 @@ impl<'t> Item<'t> {
         matches!(self.value, DeValue::Array(_))
     }
 
+    /// Whether it is a text.
+    pub(super) const fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
     /// Whether it is a table.
     pub(super) const fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))

@@ -102,6 +102,7 @@ fn every_key_is_read() {
             scheduler: SchedulerKind::Fcfs,
             spare: SpareTo::Flows,
             depth: nonzero(16),
+            adaptive: None,
             cost: CostModel::PER_REQUEST,
             direct: true,
             cpu: Some(0),
@@ -117,6 +118,7 @@ fn every_key_is_read() {
         offset: 4096,
         size: Some(1 << 30),
         slo,
+        member: None,
         cost: CostModel::PER_REQUEST,
         request_max: 32 << 20,
         read_only: true,
@@ -160,7 +162,7 @@ fn defaults_are_as_documented() {
 
 #[test]
 fn the_example_is_accepted_also_with_every_default_spelt_out() {
-    assert_eq!(parsed(EXAMPLE).volumes.len(), 3);
+    assert_eq!((parsed(EXAMPLE).volumes.len(), parsed(EXAMPLE).groups.len()), (5, 1));
     // Every commented line that looks like a key is uncommented, save those that change a default.
     let all: String = EXAMPLE
         .lines()

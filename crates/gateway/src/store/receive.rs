@@ -204,6 +204,9 @@ impl Store {
             cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.length),
         };
         self.ledger.on_arrival(now, &request);
+        if let Some(group) = self.volumes[slot.volume as usize].group {
+            self.ledger.on_arrival(now, &Request { flow: group, ..request });
+        }
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "every volume's flow is configured before its first connection");
     }
