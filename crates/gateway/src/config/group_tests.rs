@@ -139,3 +139,48 @@ fn the_depth_is_a_number_or_bounds() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+/// Negative, infinite, zero, too large, not nested, twice: each with its line and a remedy.
+#[test]
+fn promises_that_cannot_be_are_refused_with_their_line() {
+    let one = |burst: &str, rate: &str, latency: &str| {
+        format!("{{ burst = {burst}, rate = \"{rate}\", latency = \"{latency}\" }}")
+    };
+    let with = |sla: String| refused(&volume("a", 0, &format!("sla = {sla}")));
+    let cases = [
+        (one("-1", "1 IOPS", "1 s"), "e.toml:8:17: volume.a.sla.burst: -1 is not a number of requests"),
+        (one("inf", "1 IOPS", "1 s"), "volume.a.sla.burst: inf is not a number of requests"),
+        (one("nan", "1 IOPS", "1 s"), "volume.a.sla.burst: nan is not a number of requests"),
+        (one("0", "1 IOPS", "1 s"), "volume.a.sla.burst: a burst of 0 holds no whole request"),
+        (one("1e99", "1 IOPS", "1 s"), "volume.a.sla.burst: 1e99 is not a number of requests"),
+        (one("9999999999", "1 IOPS", "1 s"), "volume.a.sla.burst: the burst is above 1000000000"),
+        (one("1", "-1 IOPS", "1 s"), "volume.a.sla.rate: \"-1 IOPS\" is negative"),
+        (one("1", "inf IOPS", "1 s"), "volume.a.sla.rate: \"inf IOPS\" is not a rate"),
+        (one("1", "0 IOPS", "1 s"), "volume.a.sla.rate: the rate is zero"),
+        (one("1", "1 IOPS", "0 s"), "volume.a.sla.latency: the latency bound is zero"),
+        (one("1", "1 IOPS", "-5 ms"), "volume.a.sla.latency: \"-5 ms\" is negative"),
+        (one("1", "1 IOPS", "100000 min"), "volume.a.sla.latency: the latency bound is above"),
+    ];
+    for (sla, expected) in cases {
+        let said = with(sla);
+        assert!(said.contains(expected), "{said}");
+    }
+    let inner = one("5", "10 IOPS", "20 ms");
+    for (outer, what) in [
+        (one("4", "10 IOPS", "20 ms"), "burst"),
+        (one("5", "9 IOPS", "20 ms"), "rate"),
+        (one("5", "10 IOPS", "19 ms"), "latency bound"),
+    ] {
+        let text =
+            format!("scheduler = \"nested\"\n{}", volume("a", 0, &format!("sla = [{inner}, {outer}]")));
+        let said = refused(&text);
+        let expected = format!(
+            "e.toml:9:7: volume.a.sla: the {what} of class 1 is above that of class 2, which is outside it; list"
+        );
+        assert!(said.contains(&expected), "{said}");
+    }
+    assert!(refused(&volume("a", 0, "weight = 0")).contains("volume.a.weight: 0 is out of range"));
+    assert!(refused(&volume("a", 0, "weight = -1")).contains("volume.a.weight: -1 is out of range"));
+    let twice = volume("a", 0, SLA) + &volume("a", 1, SLA);
+    assert!(refused(&twice).contains("e.toml:9:9: not valid TOML: duplicate key; keep only one of them"));
+}
