@@ -222,6 +222,16 @@ impl Server {
         found.is_some()
     }
 
+    /// Lets the next `count` syncs of the store of that name fail as if the device had not taken what was
+    /// written, to test what clients make of it; whether there is such a store.
+    pub fn fail_syncs(&self, store: &str, count: u32) -> bool {
+        let found = self.stores.iter().find(|running| running.name == store);
+        if let Some(running) = found {
+            running.mailbox.send(Command::FailSyncs(count));
+        }
+        found.is_some()
+    }
+
     /// Whether a thread has ended by itself, which it does only on a fault.
     #[must_use]
     pub fn has_failed(&self) -> bool {

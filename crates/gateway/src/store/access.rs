@@ -225,6 +225,7 @@ impl Store {
 
     /// Takes in the result of a step; whether another step follows.
     fn continue_access(&mut self, index: u32, result: i32) -> io::Result<bool> {
+        let result = self.judge_result(index, result);
         let slot = &mut self.slots[index as usize];
         let again = match result {
             _ if result == -libc::EINTR || result == -libc::EAGAIN => true,

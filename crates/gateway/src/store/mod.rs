@@ -40,6 +40,7 @@ use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
 mod connection;
+mod faults;
 mod receive;
 mod send;
 
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Accounts(SyncSender<Accounts>),
     /// Use this scheduler from now on; waiting requests move over.
     Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Let so many syncs fail.
+    FailSyncs(u32),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
     Drain(Instant),
 }
@@ -111,6 +114,8 @@ struct Volume {
     cost: CostModel,
     in_flight: u64,
     in_flight_max: u64,
+    /// How many faults of its file a FLUSH has told.
+    faults_told: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
     /// The connection that was first in `waiting` is being let in.
@@ -128,6 +133,9 @@ pub(crate) struct Store {
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
+    /// By file.
+    faults: Vec<faults::Faults>,
+    syncs_to_fail: u32,
     direct: bool,
     depth_control: Option<DepthControl>,
     depth_changes: u64,
@@ -180,6 +188,8 @@ impl Store {
             engine: parts.engine,
             ledger: Ledger::new(),
             device: parts.device,
+            faults: vec![faults::Faults::default(); parts.files.len()],
+            syncs_to_fail: 0,
             files: parts.files,
             direct: parts.direct,
             depth_control: parts.depth_control,
@@ -211,6 +221,7 @@ impl Store {
     /// Serves until told to drain.
     pub(crate) fn run(mut self) -> StoreEnd {
         let result = self.serve().and_then(|()| self.sync());
+        self.report_untold_faults();
         let accounts = self.accounts();
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
@@ -282,6 +293,10 @@ impl Store {
                 }
                 Ok(())
             }
+            Command::FailSyncs(count) => {
+                self.syncs_to_fail += count;
+                Ok(())
+            }
             Command::Drain(deadline) => self.start_draining(now, deadline),
         }
     }
@@ -306,6 +321,7 @@ impl Store {
             cost: parts.cost,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
+            faults_told: 0,
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });
