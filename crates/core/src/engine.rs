@@ -221,13 +221,15 @@ impl Engine {
         if let Some(record) = self.replies.pop_front() {
             return Some(Output::Reply(record));
         }
-        self.release_due();
-        self.timeout = self.groups.next_due();
+        if !self.groups.is_empty() {
+            self.release_due();
+            self.timeout = self.groups.next_due();
+        }
         if self.outstanding >= self.depth || self.waiting == 0 {
             return None;
         }
         match self.scheduler.poll_dispatch(self.now) {
-            Decision::Dispatch(dispatch) => self.submit(&dispatch).map(Output::Submit),
+            Decision::Dispatch(dispatch) => self.submit(dispatch).map(Output::Submit),
             Decision::WaitUntil(instant) => {
                 self.timeout = Some(self.timeout.map_or(instant, |due| due.min(instant)));
                 None
@@ -367,6 +369,10 @@ impl Engine {
         request: Request,
         elsewhere: Option<Elsewhere>,
     ) -> Result<(), InputError> {
+        if self.groups.is_empty() {
+            self.schedule(now, Arrival::new(now, request), elsewhere)?;
+            return Ok(());
+        }
         let admitted = self.groups.admit(now, request.flow, request.cost);
         if matches!(admitted, Admitted::Ordinary) {
             if self.groups.is_group(request.flow) {
@@ -403,6 +409,7 @@ impl Engine {
 
     /// Hands a request to the scheduler, metered, and with its promise if it arrives now: what has been
     /// held back is promised nothing.
+    #[inline]
     fn schedule(
         &mut self,
         now: Time,
@@ -423,7 +430,9 @@ impl Engine {
             None => self.scheduler.on_arrival(now, arrival)?,
         }
         known.settle(meter, now, request.cost);
-        self.count(flow, elsewhere);
+        if elsewhere.is_some() || !self.counts.is_empty() {
+            self.count(flow, elsewhere);
+        }
         self.waiting += 1;
         Ok(arrival)
     }
@@ -434,9 +443,7 @@ impl Engine {
             let earlier = self.scheduler.backlog(flow).saturating_sub(1);
             self.counts.insert(flow, core::iter::repeat_n(Elsewhere::NOTHING, earlier).collect());
         }
-        if !self.counts.is_empty()
-            && let Some(counts) = self.counts.get_mut(&flow)
-        {
+        if let Some(counts) = self.counts.get_mut(&flow) {
             counts.push_back(elsewhere.unwrap_or_default());
         }
     }
@@ -508,11 +515,13 @@ impl Engine {
     }
 
     /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
-    fn submit(&mut self, dispatch: &Dispatch) -> Option<Submission> {
+    fn submit(&mut self, mut dispatch: Dispatch) -> Option<Submission> {
         let slot = self.free.pop()?;
         let scheduled = dispatch.request.flow;
-        let chosen = if self.groups.is_group(scheduled) { self.groups.take(dispatch) } else { *dispatch };
-        let Dispatch { request, arrival, promise, class, finish_tag: _ } = chosen;
+        if !self.groups.is_empty() && self.groups.is_group(scheduled) {
+            dispatch = self.groups.take(&dispatch);
+        }
+        let Dispatch { request, arrival, promise, class, finish_tag: _ } = dispatch;
         if !self.counts.is_empty() {
             self.counts.get_mut(&scheduled).map(VecDeque::pop_front);
         }

@@ -109,6 +109,7 @@ pub(crate) struct Groups {
     /// Members that are held back, by the instant when their next request is released.
     due: FlowHeap,
     held: usize,
+    joined: usize,
     sequence: u64,
 }
 
@@ -178,6 +179,12 @@ pub(crate) enum Admitted {
 }
 
 impl Groups {
+    /// Whether there are none: then nothing else needs to be asked.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.joined == 0
+    }
+
     /// The group of a member.
     pub(crate) fn group_of(&self, flow: FlowId) -> Option<FlowId> {
         self.member(flow).map(|member| member.group)
@@ -240,6 +247,7 @@ impl Groups {
         }
         let entry = self.groups[group.index()].get_or_insert_default();
         let seat = entry.take_seat(flow);
+        self.joined += 1;
         self.members[flow.index()] = Some(Box::new(Member {
             group,
             seat,
@@ -262,6 +270,7 @@ impl Groups {
             Some(member) => (member.group, member.seat),
         };
         self.members[flow.index()] = None;
+        self.joined -= 1;
         let entry = &mut self.groups[group.index()];
         if let Some(group) = entry {
             group.vacant.push(seat);
