@@ -229,7 +229,10 @@ impl Engine {
             return None;
         }
         match self.scheduler.poll_dispatch(self.now) {
-            Decision::Dispatch(dispatch) => self.submit(dispatch).map(Output::Submit),
+            Decision::Dispatch(dispatch) if self.groups.is_empty() => {
+                self.submit(dispatch.request.flow, &dispatch).map(Output::Submit)
+            }
+            Decision::Dispatch(dispatch) => self.submit_among_groups(&dispatch).map(Output::Submit),
             Decision::WaitUntil(instant) => {
                 self.timeout = Some(self.timeout.map_or(instant, |due| due.min(instant)));
                 None
@@ -370,15 +373,25 @@ impl Engine {
         elsewhere: Option<Elsewhere>,
     ) -> Result<(), InputError> {
         if self.groups.is_empty() {
-            self.schedule(now, Arrival::new(now, request), elsewhere)?;
+            self.schedule(now, now, request, elsewhere)?;
             return Ok(());
         }
+        self.on_arrival_among_groups(now, request, elsewhere)
+    }
+
+    #[inline(never)]
+    fn on_arrival_among_groups(
+        &mut self,
+        now: Time,
+        request: Request,
+        elsewhere: Option<Elsewhere>,
+    ) -> Result<(), InputError> {
         let admitted = self.groups.admit(now, request.flow, request.cost);
         if matches!(admitted, Admitted::Ordinary) {
             if self.groups.is_group(request.flow) {
                 return Err(ConfigureError::IsGroup(request.flow).into());
             }
-            self.schedule(now, Arrival::new(now, request), elsewhere)?;
+            self.schedule(now, now, request, elsewhere)?;
             return Ok(());
         }
         if self.groups.is_full() {
@@ -387,8 +400,9 @@ impl Engine {
         match admitted {
             Admitted::Released(group) => {
                 let place = Request { id: self.groups.next_name(), flow: group, ..request };
-                let place = self.schedule(now, Arrival::new(now, place), elsewhere)?;
-                self.groups.place(now, Arrival { request, ..place }, elsewhere);
+                let (promise, class) = self.schedule(now, now, place, elsewhere)?;
+                let arrival = Arrival { request, arrived: now, promise, class };
+                self.groups.place(now, arrival, elsewhere);
             }
             _ => self.groups.hold(now, Arrival::new(now, request), elsewhere),
         }
@@ -399,7 +413,7 @@ impl Engine {
     fn release_due(&mut self) {
         while let Some((group, name, arrival, elsewhere)) = self.groups.due(self.now) {
             let place = Request { id: name, flow: group, ..arrival.request };
-            if self.schedule(self.now, Arrival { request: place, ..arrival }, elsewhere).is_err() {
+            if self.schedule(self.now, arrival.arrived, place, elsewhere).is_err() {
                 // As many wait as the scheduler can hold: the next poll tries again.
                 return;
             }
@@ -407,16 +421,16 @@ impl Engine {
         }
     }
 
-    /// Hands a request to the scheduler, metered, and with its promise if it arrives now: what has been
-    /// held back is promised nothing.
-    #[inline]
+    /// Hands a request to the scheduler, metered, and with its promise and class if it arrives now: what has
+    /// been held back is promised nothing. Returns the two.
+    #[inline(always)]
     fn schedule(
         &mut self,
         now: Time,
-        arrival: Arrival,
+        arrived: Time,
+        request: Request,
         elsewhere: Option<Elsewhere>,
-    ) -> Result<Arrival, ConfigureError> {
-        let Arrival { request, arrived, .. } = arrival;
+    ) -> Result<(Option<Span>, Option<u8>), ConfigureError> {
         let flow = request.flow;
         let known = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
         let known = known.ok_or(ConfigureError::UnknownFlow(flow))?;
@@ -434,7 +448,7 @@ impl Engine {
             self.count(flow, elsewhere);
         }
         self.waiting += 1;
-        Ok(arrival)
+        Ok((promise, class))
     }
 
     /// Keeps the counts of a request that has been taken in, for a scheduler that may take over.
@@ -463,7 +477,11 @@ impl Engine {
         let outcome = completion.outcome;
         let record = Record { request, arrival, dispatch, completion: now, promise, class, outcome };
         self.replies.push_back(record);
-        self.scheduler.on_completion(now, &Request { flow: scheduled, ..request }, completion);
+        if scheduled == request.flow {
+            self.scheduler.on_completion(now, &request, completion);
+        } else {
+            self.scheduler.on_completion(now, &Request { flow: scheduled, ..request }, completion);
+        }
         Ok(())
     }
 
@@ -514,14 +532,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
-    fn submit(&mut self, mut dispatch: Dispatch) -> Option<Submission> {
-        let slot = self.free.pop()?;
+    /// [`Engine::submit`] where there are groups: of a group, whoever takes the place goes.
+    #[inline(never)]
+    fn submit_among_groups(&mut self, dispatch: &Dispatch) -> Option<Submission> {
         let scheduled = dispatch.request.flow;
-        if !self.groups.is_empty() && self.groups.is_group(scheduled) {
-            dispatch = self.groups.take(&dispatch);
+        if self.groups.is_group(scheduled) {
+            let chosen = self.groups.take(dispatch);
+            return self.submit(scheduled, &chosen);
         }
-        let Dispatch { request, arrival, promise, class, finish_tag: _ } = dispatch;
+        self.submit(scheduled, dispatch)
+    }
+
+    /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
+    fn submit(&mut self, scheduled: FlowId, dispatch: &Dispatch) -> Option<Submission> {
+        let slot = self.free.pop()?;
+        let Dispatch { request, arrival, promise, class, finish_tag: _ } = *dispatch;
         if !self.counts.is_empty() {
             self.counts.get_mut(&scheduled).map(VecDeque::pop_front);
         }
