@@ -545,7 +545,7 @@ proptest! {
 
     #[test]
     fn text_that_looks_like_toml_is_parsed_or_refused(
-        text in "(\\[(gateway|store\\.a|volume\\.b|\"\")\\]\n|(path|size|offset|sla|listen|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
+        text in "(\\[(gateway|store\\.a|volume\\.b|group\\.c|store\\.a\\.cost|\"\")\\]\n|(path|size|offset|sla|listen|group|limit|depth|cost|read|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
     ) {
         check_total(&text);
     }
