@@ -216,6 +216,16 @@ impl<'t> Item<'t> {
         matches!(self.value, DeValue::Array(_))
     }
 
+    /// Whether it is a text.
+    pub(super) const fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
+    /// Whether it is a table.
+    pub(super) const fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     /// A table, inline or with a header of its own.
     pub(super) fn table(&self, report: &mut Report, remedy: &str) -> Option<Table<'t>> {
         match self.value {
