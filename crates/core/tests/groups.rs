@@ -6,6 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
 
 use common::{request, slo};
+use evenkeel_core::sched::avatar::Avatar;
+use evenkeel_core::sched::cello::{Cello, CelloConfig};
 use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
 use evenkeel_core::sched::fcfs::Fcfs;
@@ -21,7 +23,7 @@ use evenkeel_core::*;
 use proptest::prelude::*;
 
 const GROUP: FlowId = FlowId(9);
-const SCHEDULERS: usize = 11;
+const SCHEDULERS: usize = 13;
 
 fn scheduler(number: usize) -> Box<dyn Scheduler + Send> {
     match number {
@@ -35,6 +37,8 @@ fn scheduler(number: usize) -> Box<dyn Scheduler + Send> {
         7 => Box::new(VirtualClock::new()),
         8 => Box::new(Sced::new()),
         9 => Box::new(Edf::new()),
+        10 => Box::new(Avatar::new()),
+        11 => Box::new(Cello::new(CelloConfig::default()).unwrap()),
         _ => Box::new(Fairio::new(FairioConfig::new(Span::from_millis(100), 1)).unwrap()),
     }
 }
