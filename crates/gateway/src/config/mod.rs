@@ -19,26 +19,20 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{Envelope, Rate, Slo, Span};
 
-mod error;
 mod rules;
 mod schedulers;
 mod sections;
-mod suggest;
-mod table;
-mod values;
 
-pub use error::{ConfigError, Problem};
+pub use evenkeel_strict::ShownBytes;
+pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
+use evenkeel_strict::{suggest, table, values};
 pub use schedulers::SchedulerKind;
-pub use values::ShownBytes;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The largest file that [`load`] reads, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// At most this many problems are listed; the last one says how many more there are.
-pub const PROBLEMS_MAX: usize = 200;
 
 /// Reads and checks the file at `path`. Relative paths inside it start at its folder.
 ///
@@ -72,17 +66,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// Every problem of the text, in its order, up to [`PROBLEMS_MAX`] of them.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
-    sections::read(text, file.parent().unwrap_or(Path::new(""))).map_err(|mut problems| {
-        problems.sort_by(|a, b| (a.span.start, &a.key, &a.message).cmp(&(b.span.start, &b.key, &b.message)));
-        if problems.len() > PROBLEMS_MAX {
-            let message = format!("{} more problems are not listed", problems.len() - (PROBLEMS_MAX - 1));
-            problems.truncate(PROBLEMS_MAX - 1);
-            let span = problems.last().map_or(0..0, |last| last.span.clone());
-            let remedy = "correct those above first".to_owned();
-            problems.push(Problem { span, key: String::new(), message, remedy });
-        }
-        ConfigError { file: file.to_owned(), text: text.to_owned(), problems }
-    })
+    sections::read(text, file.parent().unwrap_or(Path::new("")))
+        .map_err(|problems| ConfigError::new(file.to_owned(), text.to_owned(), problems))
 }
 
 /// A whole configuration, checked as far as that goes without touching the system.

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
-use toml::de::DeTable;
 
 use super::rules;
 use super::suggest::closest;
@@ -54,11 +53,7 @@ pub(super) struct VolumeDraft {
 
 /// Reads a whole file; `folder` is where relative paths start.
 pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
-    let (root, faults) = DeTable::parse_recoverable(text);
-    if !faults.is_empty() {
-        // What the parser recovers from broken syntax would only give rise to follow-up problems.
-        return Err(faults.iter().map(syntax_problem).collect());
-    }
+    let root = evenkeel_strict::document(text)?;
     let mut report = Report::default();
     let mut root = Table::new(String::new(), 0..0, root.get_ref());
     let gateway =
@@ -85,21 +80,6 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
             volumes: volumes.into_iter().map(|draft| draft.config).collect(),
         }),
         _ => Err(report.problems),
-    }
-}
-
-fn syntax_problem(fault: &toml::de::Error) -> Problem {
-    let message = fault.message().trim().replace('\n', ", ");
-    let remedy = if message.contains("duplicate") {
-        "keep only one of them"
-    } else {
-        "correct the TOML syntax; values with units stand in quotes, as \"100 ms\""
-    };
-    Problem {
-        span: fault.span().unwrap_or(0..0),
-        key: String::new(),
-        message: format!("not valid TOML: {message}"),
-        remedy: remedy.to_owned(),
     }
 }
 
