@@ -113,6 +113,12 @@ impl<'t> Table<'t> {
             .collect()
     }
 
+    /// Whether `name` is there; that alone does not make it a known key.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
     /// Reports a problem with the value of `name`, or with the table if it is not there.
     pub fn refuse(
         &self,
