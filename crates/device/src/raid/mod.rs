@@ -4,7 +4,7 @@
 //!  access ──> jobs ──> member accesses (extents)        job 0: read u0, P ─> write u0, P   (row 0)
 //!               │                                       job 1: write u1, u2, u3, P         (row 1)
 //!               └─ a job: reads, and when all of them are over, writes
-//!  the access is over when all of its jobs are
+//!  the access is over when all of its jobs are; writes may also wait for less (WriteAfter)
 //!
 //!  members   [ device | next event | outstanding | end of last access | disk time ]
 //! ```
@@ -24,8 +24,8 @@ mod parity;
 
 pub use layout::ParityLayout;
 use layout::{Extent, append, pieces};
-pub use parity::ParityUpdate;
-use parity::Row;
+pub use parity::{ParityUpdate, WriteAfter};
+use parity::{Row, Update};
 
 /// How an array spreads its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct Parameters {
     pub parity_layout: ParityLayout,
     /// How parity is brought up to date (RAID-5).
     pub parity_update: ParityUpdate,
+    /// What the writes of a row wait for (RAID-5).
+    pub write_after: WriteAfter,
     /// Which copy is read (RAID-1, RAID-10).
     pub read_from: ReadFrom,
     /// A member that does not work (RAID-1, RAID-5, RAID-10).
@@ -73,7 +75,7 @@ pub struct Parameters {
 
 impl Parameters {
     /// An array of that level with the values that suit most: units of 64 KiB, left-symmetric parity,
-    /// fewest reads, the shortest queue, nothing failed.
+    /// fewest reads, writes after all reads, the shortest queue, nothing failed.
     #[must_use]
     pub const fn new(level: Level) -> Self {
         Self {
@@ -81,6 +83,7 @@ impl Parameters {
             stripe_unit: 64 << 10,
             parity_layout: ParityLayout::LeftSymmetric,
             parity_update: ParityUpdate::FewestReads,
+            write_after: WriteAfter::AllReads,
             read_from: ReadFrom::Shortest,
             failed: None,
         }
@@ -165,8 +168,12 @@ struct Job {
     request: usize,
     /// Member accesses under way.
     left: u32,
-    /// What is written when they are over.
+    /// The members of reads under way that writes wait for.
+    reading: Vec<usize>,
+    /// What has still to be written.
     then: Vec<Extent>,
+    /// The member that is written after all reads in any case.
+    parity: usize,
 }
 
 impl Raid {
@@ -221,27 +228,35 @@ impl Raid {
             let member = &mut self.members[index];
             member.outstanding -= 1;
             member.disk_time = member.disk_time + over.busy;
-            self.on_over(over);
+            self.on_over(index, over);
         }
         let member = &mut self.members[index];
         member.next_event = member.device.next_event();
     }
 
-    fn on_over(&mut self, over: Finished) {
+    fn on_over(&mut self, member: usize, over: Finished) {
         let index = over.token as usize;
         let job = &mut self.jobs[index];
         let request = &mut self.requests[job.request];
         request.busy = request.busy + over.busy;
         job.left -= 1;
+        // A member is written only after its reads are over, so this is a read if one is under way.
+        if let Some(read) = job.reading.iter().position(|reading| *reading == member) {
+            job.reading.swap_remove(read);
+            let own = self.parameters.write_after == WriteAfter::OwnRead;
+            let (reading, parity) = (&job.reading, job.parity);
+            let may_go = |extent: &mut Extent| {
+                reading.is_empty() || (own && extent.member != parity && !reading.contains(&extent.member))
+            };
+            let ready: Vec<Extent> = job.then.extract_if(.., may_go).collect();
+            job.left += ready.len() as u32;
+            self.issue(over.at, index, Operation::Write, &ready);
+        }
+        let job = &self.jobs[index];
         if job.left > 0 {
             return;
         }
-        let then = std::mem::take(&mut job.then);
-        if !then.is_empty() {
-            job.left = then.len() as u32;
-            self.issue(over.at, index, Operation::Write, &then);
-            return;
-        }
+        debug_assert!(job.then.is_empty(), "writes go when the last read is over");
         let number = job.request;
         self.jobs.remove(index);
         self.requests[number].jobs -= 1;
@@ -262,17 +277,27 @@ impl Raid {
         }
     }
 
-    fn start(
-        &mut self,
-        now: Time,
-        request: usize,
-        operation: Operation,
-        now_do: &[Extent],
-        then: Vec<Extent>,
-    ) {
-        let job = self.jobs.insert(Job { request, left: now_do.len() as u32, then });
+    /// Starts a job of accesses that wait for nothing.
+    fn start(&mut self, now: Time, request: usize, operation: Operation, extents: &[Extent]) {
+        let left = extents.len() as u32;
+        let job = self.jobs.insert(Job { request, left, reading: Vec::new(), then: Vec::new(), parity: 0 });
         self.requests[request].jobs += 1;
-        self.issue(now, job, operation, now_do);
+        self.issue(now, job, operation, extents);
+    }
+
+    /// Starts a job that reads before it writes. What it does not have to read for, it writes at once.
+    fn start_update(&mut self, now: Time, request: usize, update: Update) {
+        let Update { reads, writes, parity } = update;
+        let reading: Vec<usize> = reads.iter().map(|extent| extent.member).collect();
+        let at_once = self.parameters.write_after == WriteAfter::OwnRead;
+        let (first, then): (Vec<Extent>, Vec<Extent>) = writes
+            .into_iter()
+            .partition(|extent| at_once && extent.member != parity && !reading.contains(&extent.member));
+        let left = (reads.len() + first.len()) as u32;
+        let job = self.jobs.insert(Job { request, left, reading, then, parity });
+        self.requests[request].jobs += 1;
+        self.issue(now, job, Operation::Read, &reads);
+        self.issue(now, job, Operation::Write, &first);
     }
 
     fn works(&self, member: usize) -> bool {
@@ -387,9 +412,9 @@ impl Raid {
             let number = pieces[0].unit / (disks as u64 - 1);
             let update = Row { number, disks, unit, layout, failed }.update(pieces, parity_update);
             if update.reads.is_empty() {
-                self.start(now, request, Operation::Write, &update.writes, Vec::new());
+                self.start(now, request, Operation::Write, &update.writes);
             } else {
-                self.start(now, request, Operation::Read, &update.reads, update.writes);
+                self.start_update(now, request, update);
             }
         }
     }
@@ -410,7 +435,7 @@ impl Device for Raid {
         } else {
             let extents = self.extents(io.operation, start, end);
             if !extents.is_empty() {
-                self.start(now, request, io.operation, &extents, Vec::new());
+                self.start(now, request, io.operation, &extents);
             }
         }
         if self.requests[request].jobs == 0 {

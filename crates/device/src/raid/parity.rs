@@ -22,6 +22,15 @@ pub enum ParityUpdate {
     Reconstruct,
 }
 
+/// What the writes of a row wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAfter {
+    /// All reads of the row, as md and as DiskSim with `Synch writes for safety`.
+    AllReads,
+    /// Data: the reads of the same disk. Parity: all reads of the row. DiskSim's way otherwise.
+    OwnRead,
+}
+
 /// One row of an array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -37,6 +46,8 @@ pub(super) struct Row {
 pub(super) struct Update {
     pub(super) reads: Vec<Extent>,
     pub(super) writes: Vec<Extent>,
+    /// The member among the writes that waits for all reads in any case.
+    pub(super) parity: usize,
 }
 
 impl Row {
@@ -56,7 +67,7 @@ impl Row {
             .filter_map(|unit| written(unit).map(|range| self.extent(self.disk(unit), range)))
             .collect();
         if self.failed == Some(parity) {
-            return Update { reads: Vec::new(), writes };
+            return Update { reads: Vec::new(), writes, parity };
         }
         writes.push(self.extent(parity, hull));
         writes.retain(|extent| Some(extent.member) != self.failed);
@@ -73,7 +84,7 @@ impl Row {
                 }
             }
         }
-        Update { reads: self.choose(policy, modify, stays, hull, parity), writes }
+        Update { reads: self.choose(policy, modify, stays, hull, parity), writes, parity }
     }
 
     /// Picks the reads; a failed disk may leave no choice.

@@ -97,6 +97,30 @@ fn a_small_write_takes_two_rounds_and_a_whole_row_one() {
 }
 
 #[test]
+fn data_may_be_written_before_all_reads_are_over() {
+    // The parity's disk is busy for three more milliseconds: the data need not wait for it.
+    let writes_at = |write_after| {
+        let (mut raid, log) = array(Parameters { write_after, ..level(Level::Raid5) }, 4, MIB);
+        for token in 0..3 {
+            // Unit 3, the first of row 1, is on the disk of row 0's parity (see layout.rs).
+            let offset = 3 * 65_536;
+            raid.submit(Time::ZERO, Io { token: 7 + token, operation: Operation::Read, offset, length: 512 });
+        }
+        raid.submit(Time::ZERO, Io { token: 1, operation: Operation::Write, offset: 0, length: 512 });
+        let mut seen = Vec::new();
+        while let Some(at) = raid.next_event() {
+            raid.poll_completion(at);
+            let writes = log.lock().unwrap().iter().filter(|access| access.1 == Operation::Write).count();
+            seen.push((at.as_nanos() / 1_000_000, writes));
+        }
+        let first = |count| seen.iter().find(|(_, writes)| *writes >= count).expect("both are written").0;
+        (first(1), first(2), seen.last().expect("something").0)
+    };
+    assert_eq!(writes_at(WriteAfter::OwnRead), (1, 4, 5));
+    assert_eq!(writes_at(WriteAfter::AllReads), (4, 4, 5));
+}
+
+#[test]
 fn a_long_read_is_one_access_to_each_disk() {
     for (kind, disks) in [(Level::Raid0, 4), (Level::Raid5, 4), (Level::Raid10, 4)] {
         let (mut raid, log) = array(level(kind), disks, MIB);
@@ -168,6 +192,7 @@ fn levels() -> impl Strategy<Value = Parameters> {
             stripe_unit: unit * 1024,
             parity_layout: layouts[layout],
             parity_update: updates[update],
+            write_after: if unit % 2 == 0 { WriteAfter::OwnRead } else { WriteAfter::AllReads },
             failed: (fails && !matches!(kinds[kind], Level::Jbod | Level::Raid0)).then_some(1),
             ..level(kinds[kind])
         },

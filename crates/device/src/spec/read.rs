@@ -9,7 +9,7 @@ use evenkeel_strict::{Item, Report, Table};
 use super::{MEMBERS_MAX, Model, Spec};
 use crate::ParameterError;
 use crate::flash::{self, Collection, Initial, Mapping, linear};
-use crate::raid::{self, Level, ParityLayout, ParityUpdate, ReadFrom};
+use crate::raid::{self, Level, ParityLayout, ParityUpdate, ReadFrom, WriteAfter};
 use crate::servers::{self, Service};
 
 /// How deep devices may stand within devices.
@@ -274,6 +274,8 @@ fn raid(report: &mut Report, table: &mut Table<'_>, depth: u32) -> Option<Model>
         ("reconstruct", ParityUpdate::Reconstruct),
     ];
     let parity_update = choice_or(report, table, "parity_update", &updates);
+    let orders = [("all-reads", WriteAfter::AllReads), ("own-read", WriteAfter::OwnRead)];
+    let write_after = choice_or(report, table, "write_after", &orders);
     let copies =
         [("shortest-queue", ReadFrom::Shortest), ("in-turn", ReadFrom::InTurn), ("first", ReadFrom::First)];
     let read_from = choice_or(report, table, "read_from", &copies);
@@ -284,6 +286,7 @@ fn raid(report: &mut Report, table: &mut Table<'_>, depth: u32) -> Option<Model>
         stripe_unit: stripe_unit?,
         parity_layout: parity_layout?,
         parity_update: parity_update?,
+        write_after: write_after?,
         read_from: read_from?,
         failed: failed.flatten().map(|member| member as usize),
     };
