@@ -19,7 +19,7 @@ use evenkeel_ledger::Account;
 
 use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
-use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig};
+use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig, Tuning};
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
@@ -41,6 +41,7 @@ pub struct Server {
 #[derive(Debug)]
 struct RunningStore {
     name: String,
+    tuning: Tuning,
     mailbox: Mailbox<Command>,
     thread: JoinHandle<StoreEnd>,
 }
@@ -139,7 +140,7 @@ impl Server {
         }
         let addresses = listeners.iter().map(Listener::address).collect();
         let front_mailbox = Mailbox::new()?;
-        let stores = start_stores(parts)?;
+        let stores = start_stores(parts, config)?;
         let front = Front {
             listeners,
             mailbox: front_mailbox.clone(),
@@ -176,7 +177,7 @@ impl Server {
     pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
-            running.mailbox.send(Command::Reschedule(kind.build(spare)));
+            running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning)));
         }
         found.is_some()
     }
@@ -265,7 +266,7 @@ fn prepare(
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare), store.depth),
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), store.depth),
         device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
@@ -294,11 +295,11 @@ fn places(config: &Config, store: usize, slices: &[Slice]) -> Vec<u64> {
 }
 
 /// Starts a thread per store and waits until each has its ring.
-fn start_stores(parts: Vec<Parts>) -> Result<Vec<RunningStore>, StartError> {
+fn start_stores(parts: Vec<Parts>, config: &Config) -> Result<Vec<RunningStore>, StartError> {
     let mut running: Vec<RunningStore> = Vec::new();
-    for parts in parts {
+    for (parts, store) in parts.into_iter().zip(&config.stores) {
         let name = parts.name.clone();
-        match start_store(parts) {
+        match start_store(parts, store.tuning) {
             Ok(store) => running.push(store),
             Err(source) => {
                 stop(&running);
@@ -316,7 +317,7 @@ fn stop(stores: &[RunningStore]) {
     }
 }
 
-fn start_store(parts: Parts) -> io::Result<RunningStore> {
+fn start_store(parts: Parts, tuning: Tuning) -> io::Result<RunningStore> {
     let name = parts.name.clone();
     let mailbox = Mailbox::new()?;
     let own_mailbox = mailbox.clone();
@@ -336,7 +337,7 @@ fn start_store(parts: Parts) -> io::Result<RunningStore> {
         }
     })?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("the store's thread panicked")))?;
-    Ok(RunningStore { name, mailbox, thread })
+    Ok(RunningStore { name, tuning, mailbox, thread })
 }
 
 fn duration(span: Span) -> Duration {

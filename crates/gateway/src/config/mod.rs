@@ -23,12 +23,14 @@ mod emulate;
 mod rules;
 mod schedulers;
 mod sections;
+mod tuning;
 
 pub use emulate::EmulateConfig;
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
 pub use schedulers::SchedulerKind;
+pub use tuning::Tuning;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -121,6 +123,8 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
+    /// Parameters of the schedulers that have some (FAIRIO, Cello).
+    pub tuning: Tuning,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
     /// works on at the same time: its servers, dies or members.
     pub depth: NonZeroU32,

@@ -11,6 +11,7 @@ use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
+use super::tuning::TuningItems;
 use super::{
     Admission, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo, StoreConfig,
     VolumeConfig,
@@ -229,6 +230,7 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         }
         spare
     });
+    let tuning = TuningItems::take(&mut table);
     let depth = table.take("depth").and_then(|item| item.whole(report, 1..=DEPTH_MAX));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
@@ -236,6 +238,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     table.finish(report);
 
     let default_depth = emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let depth = depth.and_then(NonZeroU32::new).unwrap_or(default_depth);
+    let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -243,7 +247,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         admission: admission.unwrap_or(Admission::Refuse),
         scheduler,
         spare: spare.unwrap_or(SpareTo::Flows),
-        depth: depth.and_then(NonZeroU32::new).unwrap_or(default_depth),
+        tuning: tuning.read(report, scheduler, depth.get(), disks),
+        depth,
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
@@ -323,7 +328,7 @@ fn read_volume(
         }
         Some(limit)
     });
-    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let slo = read_shares(report, &mut table, promise, scheduler);
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
@@ -336,14 +341,13 @@ fn read_volume(
         other => placed(other),
     };
     let size = placed(size);
-    let weight = weight.and_then(Weight::new).unwrap_or_default();
     let config = VolumeConfig {
         name: name.to_owned(),
         store: store.unwrap_or(0),
         path,
         offset: offset.as_ref().map_or(0, |(offset, _)| *offset),
         size: size.as_ref().map(|(size, _)| *size),
-        slo: reserved(promise.unwrap_or_else(Slo::background).with_weight(weight), reservation, limit),
+        slo: reserved(slo, reservation, limit),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
@@ -410,6 +414,39 @@ fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<Schedule
         item.refuse(report, error.to_string(), remedy);
     }
     slo.ok()
+}
+
+/// The promise, if there is one, with what says how the volume shares.
+fn read_shares(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    promise: Option<Slo>,
+    scheduler: Option<SchedulerKind>,
+) -> Slo {
+    let interactive = table.take("interactive");
+    let interactive = interactive.map(|item| read_interactive(report, &item, scheduler, promise.is_some()));
+    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let weight = weight.and_then(Weight::new).unwrap_or_default();
+    let slo = promise.unwrap_or_else(Slo::background).with_weight(weight);
+    if interactive.unwrap_or(false) { slo.with_interactive() } else { slo }
+}
+
+/// `interactive` is a class of its own for volumes without a promise, where the scheduler has such a class.
+fn read_interactive(
+    report: &mut Report,
+    item: &Item<'_>,
+    scheduler: Option<SchedulerKind>,
+    promised: bool,
+) -> bool {
+    let interactive = item.flag(report).unwrap_or(false);
+    if let Some(scheduler) = scheduler.filter(|kind| !kind.knows_interactive()) {
+        let remedy = "remove this line, or write scheduler = \"cello\" in the store";
+        item.refuse(report, format!("{scheduler} makes no difference between volumes by it"), remedy);
+    } else if interactive && promised {
+        let message = "a volume with an sla is in the real-time class already";
+        item.refuse(report, message, "remove this line, or the sla");
+    }
+    interactive
 }
 
 /// A rate that only some schedulers know what to do with.

@@ -5,6 +5,8 @@ use std::path::Path;
 use evenkeel_core::{Cost, Envelope, Rate, Span, Weight};
 use proptest::prelude::*;
 
+use evenkeel_core::sched::fairio::FairioConfig;
+
 use super::*;
 
 const FILE: &str = "/etc/evenkeel/evenkeel.toml";
@@ -107,6 +109,7 @@ fn every_key_is_read() {
             admission: Admission::Warn,
             scheduler: SchedulerKind::Fcfs,
             spare: SpareTo::Flows,
+            tuning: Tuning::for_store(16, 4),
             depth: nonzero(16),
             direct: true,
             cpu: Some(0),
@@ -304,6 +307,71 @@ fn classes_reservations_and_limits_go_to_schedulers_that_know_them() {
 }
 
 #[test]
+fn fairio_and_cello_have_parameters() {
+    let table = "scheduler = \"fairio\"\ndepth = 8\nfairio = { cycle = \"2.5 s\", disks = 3, window = 10, \
+                 class_threshold = 2, load_threshold = 7, first_request = \"800 us\" }";
+    let fairio = parsed(&format!("{BASE}{table}")).stores[0].tuning.fairio;
+    let expected = FairioConfig {
+        window_cycles: 10,
+        class_threshold: 2,
+        load_threshold: 7,
+        first_request: Span::from_micros(800),
+        ..FairioConfig::new(Span::from_millis(2_500), 3)
+    };
+    assert_eq!(fairio, expected);
+    let more = "scheduler = \"fairio\"\nemulate = { rate = \"900 IOPS\", servers = 6 }";
+    let fairio = parsed(&format!("{BASE}{more}")).stores[0].tuning.fairio;
+    assert_eq!(
+        (fairio.cycle, fairio.disks, fairio.load_threshold, fairio.window_cycles),
+        (Span::from_millis(1_000), 6, 3, 20)
+    );
+    let table = "scheduler = \"cello\"\ncello = { real_time = 3, throughput = 2, quantum = 2.5 }";
+    let cello = parsed(&format!("{BASE}{table}")).stores[0].tuning.cello;
+    let weight = |weight| Weight::new(weight).expect("valid");
+    assert_eq!((cello.real_time, cello.interactive, cello.throughput), (weight(3), weight(1), weight(2)));
+    assert_eq!(cello.quantum, Cost::from_millis(2_500));
+
+    assert_refused(
+        "fairio = { disks = 2 }",
+        "[{ disks = 2 }] store.pool.fairio: pclock does not use it; \
+         remove this line, or write scheduler = \"fairio\"",
+    );
+    let load =
+        "scheduler = \"fairio\"\ndepth = 4\nfairio = { cycle = \"0 s\", load_threshold = 4, disk = 2 }";
+    let problems = problems_of(load);
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(
+        problems[1],
+        "[4] store.pool.fairio.load_threshold: a store with at most 4 outstanding would always be under-loaded; \
+         write at most 3, or raise depth"
+    );
+    assert!(
+        problems[0].contains("store.pool.fairio.cycle: the cycle must last from 1 us to one hour"),
+        "{problems:?}"
+    );
+    assert!(problems[2].contains("disk"), "{problems:?}");
+    assert_refused(
+        "scheduler = \"cello\"\ncello = { quantum = 0.5 }",
+        "[0.5] store.pool.cello.quantum: the quantum must be from 1 to 1000000 requests; \
+         write a number of requests, as 4",
+    );
+}
+
+#[test]
+fn interactive_volumes_go_to_cello() {
+    assert!(parsed(&with_scheduler("cello", "interactive = true")).volumes[0].slo.is_interactive());
+    assert!(!parsed(&with_scheduler("cello", "interactive = false")).volumes[0].slo.is_interactive());
+    let refusal = refused(&with_scheduler("pclock", "interactive = true")).to_string();
+    assert!(refusal.contains("volume.v.interactive: pclock makes no difference"), "{refusal}");
+    let sla = "sla = { burst = 5, rate = \"10 IOPS\", latency = \"20 ms\" }\ninteractive = true";
+    let refusal = refused(&with_scheduler("cello", sla)).to_string();
+    assert!(
+        refusal.contains("volume.v.interactive: a volume with an sla is in the real-time class"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn stores_are_checked() {
     assert_refused(
         "scheduler = \"fcfs\"\nspare = \"background\"",
@@ -312,8 +380,8 @@ fn stores_are_checked() {
     );
     assert_refused(
         "scheduler = \"cfq\"",
-        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"nested\" or \"mclock\" or \
-         \"rbfq\" or \"sfqd\" or \"wf2q+\" or \"virtual-clock\" or \"sced\" or \"edf\" or \"fcfs\"",
+        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"nested\" or \"avatar\" or \
+         \"mclock\" or \"rbfq\" or \"sfqd\" or \"wf2q+\" or \"fairio\" or \"cello\" or \"virtual-clock\" or \"sced\" or \"edf\" or \"fcfs\"",
     );
     assert_refused(
         "depth = 0",
