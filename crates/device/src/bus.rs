@@ -70,7 +70,9 @@ impl<D: Device> Bus<D> {
 
     /// Carries out what happens at `now`, the instant of [`Bus::next_inside`].
     fn step(&mut self, now: Time) {
-        while let Some(over) = self.device.poll_completion(now) {
+        // Once only: the device may have just become free, and what it takes up next depends on what is
+        // submitted at this very instant.
+        if let Some(over) = self.device.poll_completion(now) {
             let (token, operation, length) = self.held.remove(over.token as usize);
             let at = if operation == Operation::Read { self.transfer(over.at, length) } else { over.at };
             self.finishes.push(at, token, over.busy);
@@ -86,7 +88,7 @@ impl<D: Device> Bus<D> {
 impl<D: Device> Device for Bus<D> {
     fn submit(&mut self, now: Time, io: Io) {
         let now = self.finishes.advance(now);
-        while let Some(at) = self.next_inside().filter(|at| *at <= now) {
+        while let Some(at) = self.next_inside().filter(|at| *at < now) {
             self.step(at);
         }
         let token = self.held.insert((io.token, io.operation, io.length)) as u64;

@@ -224,7 +224,9 @@ impl Raid {
 
     /// Carries out what a member does at `now`, the instant of its next event.
     fn step(&mut self, now: Time, index: usize) {
-        while let Some(over) = self.members[index].device.poll_completion(now) {
+        // Once only: a member may have just become free, and what it takes up next depends on what is
+        // submitted at this very instant.
+        if let Some(over) = self.members[index].device.poll_completion(now) {
             let member = &mut self.members[index];
             member.outstanding -= 1;
             member.disk_time = member.disk_time + over.busy;
@@ -423,7 +425,8 @@ impl Raid {
 impl Device for Raid {
     fn submit(&mut self, now: Time, io: Io) {
         let now = self.finishes.advance(now);
-        while let Some((at, member)) = self.next_inside().filter(|(at, _)| *at <= now) {
+        // Not what happens at `now` itself: members may choose among this access too.
+        while let Some((at, member)) = self.next_inside().filter(|(at, _)| *at < now) {
             self.step(at, member);
         }
         let end = io.offset.saturating_add(u64::from(io.length)).min(self.capacity);

@@ -233,7 +233,7 @@ proptest! {
             let (mut now, mut seen) = (0, Vec::new());
             for (token, (gap, operation, sector, sectors)) in accesses.iter().enumerate() {
                 now += gap;
-                while eager && raid.next_event().is_some_and(|at| at.as_nanos() <= now) {
+                while eager && raid.next_event().is_some_and(|at| at.as_nanos() < now) {
                     let at = raid.next_event().unwrap();
                     seen.extend(raid.poll_completion(at));
                 }
