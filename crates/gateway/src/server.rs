@@ -14,10 +14,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{DepthControl, Engine, Rate, Span};
-use evenkeel_device::{ConstantRate, Device};
+use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
-use crate::backing::{self, BackingError};
+use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
 use crate::config::{
     Admission, Config, GroupConfig, Listen, MemberConfig, SchedulerKind, SpareTo, StoreConfig, Tuning,
@@ -135,6 +135,18 @@ pub enum StartError {
         need: Rate,
         /// The stated one.
         capacity: Rate,
+    },
+    /// The volumes do not fit on the emulated device.
+    #[error(
+        "store.{store}: its volumes take {need} bytes, but the emulated device has {capacity}; make volumes smaller, or emulate a larger device"
+    )]
+    DeviceTooSmall {
+        /// The store.
+        store: String,
+        /// Bytes up to the end of the last volume.
+        need: u64,
+        /// Bytes of the device.
+        capacity: u64,
     },
     /// The kernel gives no ring, thread or event descriptor.
     #[error(
@@ -297,9 +309,17 @@ fn prepare(
     catalogue: &mut Catalogue,
 ) -> Result<Parts, StartError> {
     let backings = backing::open(config, index)?;
-    let mut volumes = Vec::new();
-    for (volume, slice) in config.volumes.iter().filter(|volume| volume.store == index).zip(&backings.slices)
+    let places = places(config, index, &backings.slices);
+    let end =
+        places.iter().zip(&backings.slices).map(|(place, slice)| place.saturating_add(slice.size)).max();
+    let emulated = store.emulate.as_ref().map(|emulate| &emulate.device);
+    if let (Some(capacity), Some(need)) = (emulated.and_then(Spec::capacity), end)
+        && need > capacity
     {
+        return Err(StartError::DeviceTooSmall { store: store.name.clone(), need, capacity });
+    }
+    let mut volumes = Vec::new();
+    for ((volume, slice), place) in config.volumes_of(index).zip(&backings.slices).zip(places) {
         let export = export(volume, slice, backing::block_minimum(store));
         catalogue.entries.push(Entry {
             name: volume.name.clone(),
@@ -311,17 +331,15 @@ fn prepare(
             name: volume.name.clone(),
             export,
             slice: *slice,
+            place,
             slo: volume.slo.clone(),
             member: volume
                 .member
-                .map(|member| MemberConfig { group: place(config, index, member), ..member }),
+                .map(|member| MemberConfig { group: group_place(config, index, member), ..member }),
             cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
-    let device = store.emulate.map(|emulate| -> Box<dyn Device + Send> {
-        Box::new(ConstantRate::new(emulate.rate, emulate.servers))
-    });
     let depth_control = store.depth_control();
     let start = depth_control.as_ref().map_or(store.depth, DepthControl::depth);
     Ok(Parts {
@@ -330,7 +348,7 @@ fn prepare(
         engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), start),
         depth_control,
         groups: groups_of(config, index).map(|(_, group)| (group.name.clone(), group.slo.clone())).collect(),
-        device,
+        device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
         volumes,
@@ -344,8 +362,27 @@ fn groups_of(config: &Config, store: usize) -> impl Iterator<Item = (usize, &Gro
 }
 
 /// Where the group of `member` stands among those of its store.
-fn place(config: &Config, store: usize, member: MemberConfig) -> usize {
+fn group_place(config: &Config, store: usize, member: MemberConfig) -> usize {
     groups_of(config, store).take_while(|(index, _)| *index < member.group).count()
+}
+
+/// The first byte of each volume of a store within the store, which is where it lies on an emulated
+/// device: slices lie as they do in the store's file, volumes with files of their own behind them, one
+/// after the other.
+fn places(config: &Config, store: usize, slices: &[Slice]) -> Vec<u64> {
+    let volumes = || config.volumes_of(store).zip(slices);
+    let shared = volumes().filter(|(volume, _)| volume.path.is_none());
+    let mut end = shared.map(|(_, slice)| slice.offset.saturating_add(slice.size)).max().unwrap_or(0);
+    volumes()
+        .map(|(volume, slice)| match volume.path {
+            None => slice.offset,
+            Some(_) => {
+                let place = end;
+                end = end.saturating_add(slice.size);
+                place
+            }
+        })
+        .collect()
 }
 
 /// Starts a thread per store and waits until each has its ring.

@@ -6,8 +6,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::{CostModel, Envelope, Rate, Span};
-use toml::de::DeTable;
+use evenkeel_core::{CostModel, Rate, Span};
 
 use super::costs::read_cost;
 use super::depth::read_depth;
@@ -60,11 +59,7 @@ pub(super) struct VolumeDraft {
 
 /// Reads a whole file; `folder` is where relative paths start.
 pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
-    let (root, faults) = DeTable::parse_recoverable(text);
-    if !faults.is_empty() {
-        // What the parser recovers from broken syntax would only give rise to follow-up problems.
-        return Err(faults.iter().map(syntax_problem).collect());
-    }
+    let root = evenkeel_strict::document(text)?;
     let mut report = Report::default();
     let mut root = Table::new(String::new(), 0..0, root.get_ref());
     let gateway =
@@ -98,21 +93,6 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
             volumes: volumes.into_iter().map(|draft| draft.config).collect(),
         }),
         _ => Err(report.problems),
-    }
-}
-
-fn syntax_problem(fault: &toml::de::Error) -> Problem {
-    let message = fault.message().trim().replace('\n', ", ");
-    let remedy = if message.contains("duplicate") {
-        "keep only one of them"
-    } else {
-        "correct the TOML syntax; values with units stand in quotes, as \"100 ms\""
-    };
-    Problem {
-        span: fault.span().unwrap_or(0..0),
-        key: String::new(),
-        message: format!("not valid TOML: {message}"),
-        remedy: remedy.to_owned(),
     }
 }
 
@@ -267,12 +247,12 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
-    let emulate = table.take("emulate").and_then(|item| read_emulate(report, &item));
+    let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
     table.finish(report);
 
-    let default_depth = || emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
+    let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
     let (depth, adaptive) = depth.unwrap_or_else(|| (default_depth(), None));
-    let disks = emulate.map_or(1, |device| device.servers.get());
+    let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -296,7 +276,7 @@ fn read_capacity(
     item: Option<Item<'_>>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
-    let device = emulate.map(|device| device.rate);
+    let device = emulate.and_then(EmulateConfig::rate);
     let Some(item) = item else { return device };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
@@ -309,25 +289,7 @@ fn read_capacity(
     Some(capacity)
 }
 
-fn read_emulate(report: &mut Report, item: &Item<'_>) -> Option<EmulateConfig> {
-    let form = "write emulate = { rate = \"1000 IOPS\", servers = 1 }";
-    let mut table = item.table(report, form)?;
-    let rate = table.require(report, "rate", form);
-    let servers = table.take("servers").map(|item| item.whole(report, 1..=DEPTH_MAX));
-    table.finish(report);
-    let rate = rate.and_then(|item| {
-        let rate = item.rate(report)?;
-        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
-            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
-            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
-        }
-        Some(rate)
-    });
-    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new);
-    Some(EmulateConfig { rate: rate?, servers: servers? })
-}
-
-fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
+pub(super) fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
     let text = item.text(report)?;
     if text.is_empty() || text.contains('\0') {
         item.refuse(report, "the path names no file", "write the path of a file or block device");

@@ -98,6 +98,8 @@ pub(crate) struct VolumeParts {
     pub(crate) name: String,
     pub(crate) export: Export,
     pub(crate) slice: Slice,
+    /// Its first byte within the store, and on an emulated device.
+    pub(crate) place: u64,
     pub(crate) slo: Slo,
     /// With the index into [`Parts::groups`].
     pub(crate) member: Option<MemberConfig>,
@@ -112,6 +114,8 @@ struct Volume {
     export: Export,
     slice: Slice,
     cost: CostModel,
+    /// Its first byte within the store, and on an emulated device.
+    place: u64,
     in_flight: u64,
     in_flight_max: u64,
     /// How many faults of its file a FLUSH has told.
@@ -319,6 +323,7 @@ impl Store {
             export: parts.export,
             slice: parts.slice,
             cost: parts.cost,
+            place: parts.place,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             faults_told: 0,
