@@ -301,7 +301,7 @@ fn financial() -> Parameters {
     let reads = [(8 * K, 71), (512, 15), (3 * K, 6), (K, 5), (2 * K, 1)];
     let writes = [(3 * K, 30), (K, 17), (512, 13), (3584, 13), (8 * K, 5), (2560, 8), (1536, 8)];
     Parameters {
-        arrivals: Arrivals::BModel { iops: 120.0, bias: 0.6, levels: 20 },
+        arrivals: Arrivals::OnOff { iops: 120.0, sources: 8, on: 0.02, off: 0.58, shape: 1.8 },
         volumes: 24,
         volume_bytes: GIB,
         program: Program::Mix(vec![
