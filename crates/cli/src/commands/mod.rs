@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 mod check;
 mod config;
 mod schedulers;
+mod trace;
 
 /// Shares block stores among volumes, each held to its burst, rate and latency, over NBD.
 #[derive(Debug, Parser)]
@@ -22,6 +23,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// List the schedulers that a store can use
     Schedulers(schedulers::SchedulersArgs),
+    /// Look at block traces, convert, cut, scale, merge and generate them
+    Trace(Box<trace::TraceArgs>),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Show three tenants on one store, without and with scheduling
@@ -34,6 +37,7 @@ pub(crate) fn run() -> u8 {
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
