@@ -14,10 +14,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{Engine, Rate, Span};
-use evenkeel_device::{ConstantRate, Device};
+use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
-use crate::backing::{self, BackingError};
+use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
 use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig};
 use crate::front::{Front, Stop};
@@ -89,6 +89,18 @@ pub enum StartError {
         need: Rate,
         /// The stated one.
         capacity: Rate,
+    },
+    /// The volumes do not fit on the emulated device.
+    #[error(
+        "store.{store}: its volumes take {need} bytes, but the emulated device has {capacity}; make volumes smaller, or emulate a larger device"
+    )]
+    DeviceTooSmall {
+        /// The store.
+        store: String,
+        /// Bytes up to the end of the last volume.
+        need: u64,
+        /// Bytes of the device.
+        capacity: u64,
     },
     /// The kernel gives no ring, thread or event descriptor.
     #[error(
@@ -223,9 +235,17 @@ fn prepare(
     catalogue: &mut Catalogue,
 ) -> Result<Parts, StartError> {
     let backings = backing::open(config, index)?;
-    let mut volumes = Vec::new();
-    for (volume, slice) in config.volumes.iter().filter(|volume| volume.store == index).zip(&backings.slices)
+    let places = places(config, index, &backings.slices);
+    let end =
+        places.iter().zip(&backings.slices).map(|(place, slice)| place.saturating_add(slice.size)).max();
+    let emulated = store.emulate.as_ref().map(|emulate| &emulate.device);
+    if let (Some(capacity), Some(need)) = (emulated.and_then(Spec::capacity), end)
+        && need > capacity
     {
+        return Err(StartError::DeviceTooSmall { store: store.name.clone(), need, capacity });
+    }
+    let mut volumes = Vec::new();
+    for ((volume, slice), place) in config.volumes_of(index).zip(&backings.slices).zip(places) {
         let export = export(volume, slice, backing::block_minimum(store));
         catalogue.entries.push(Entry {
             name: volume.name.clone(),
@@ -237,23 +257,40 @@ fn prepare(
             name: volume.name.clone(),
             export,
             slice: *slice,
+            place,
             slo: volume.slo.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
-    let device = store.emulate.map(|emulate| -> Box<dyn Device + Send> {
-        Box::new(ConstantRate::new(emulate.rate, emulate.servers))
-    });
     Ok(Parts {
         name: store.name.clone(),
         clock,
         engine: Engine::new(store.scheduler.build(store.spare), store.depth),
-        device,
+        device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
         volumes,
         cpu: store.cpu,
     })
+}
+
+/// The first byte of each volume of a store within the store, which is where it lies on an emulated
+/// device: slices lie as they do in the store's file, volumes with files of their own behind them, one
+/// after the other.
+fn places(config: &Config, store: usize, slices: &[Slice]) -> Vec<u64> {
+    let volumes = || config.volumes_of(store).zip(slices);
+    let shared = volumes().filter(|(volume, _)| volume.path.is_none());
+    let mut end = shared.map(|(_, slice)| slice.offset.saturating_add(slice.size)).max().unwrap_or(0);
+    volumes()
+        .map(|(volume, slice)| match volume.path {
+            None => slice.offset,
+            Some(_) => {
+                let place = end;
+                end = end.saturating_add(slice.size);
+                place
+            }
+        })
+        .collect()
 }
 
 /// Starts a thread per store and waits until each has its ring.

@@ -19,14 +19,16 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{Envelope, Rate, Slo, Span};
 
+mod emulate;
 mod rules;
 mod schedulers;
 mod sections;
 
-use evenkeel_strict::{suggest, table, values};
-pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
-pub use schedulers::SchedulerKind;
+pub use emulate::EmulateConfig;
 pub use evenkeel_strict::ShownBytes;
+pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
+use evenkeel_strict::{suggest, table, values};
+pub use schedulers::SchedulerKind;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -111,7 +113,7 @@ pub struct StoreConfig {
     /// The file or block device that its volumes are slices of; `None` if each has its own.
     pub path: Option<PathBuf>,
     /// Requests per second that promises may count on; `None` if not stated. With an emulated
-    /// device and nothing stated, the device's rate.
+    /// device of constant rate and nothing stated, the device's rate.
     pub capacity: Option<Rate>,
     /// What to do with promises that do not fit the capacity.
     pub admission: Admission,
@@ -119,7 +121,8 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
-    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
+    /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
+    /// works on at the same time: its servers, dies or members.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -145,15 +148,6 @@ pub enum SpareTo {
     Flows,
     /// To background flows, in batches.
     Background,
-}
-
-/// An emulated device of constant rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmulateConfig {
-    /// Accesses per second, all servers together.
-    pub rate: Rate,
-    /// Servers that work at the same time.
-    pub servers: NonZeroU32,
 }
 
 /// A volume: one export, one flow.

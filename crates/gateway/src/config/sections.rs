@@ -23,7 +23,7 @@ const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// The longest name of a store or volume.
 const NAME_BYTES_MAX: usize = 255;
 /// The largest dispatch depth: what one io_uring can hold.
-const DEPTH_MAX: u32 = 32_768;
+pub(super) const DEPTH_MAX: u32 = 32_768;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
 
@@ -232,10 +232,10 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let depth = table.take("depth").and_then(|item| item.whole(report, 1..=DEPTH_MAX));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
-    let emulate = table.take("emulate").and_then(|item| read_emulate(report, &item));
+    let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
     table.finish(report);
 
-    let default_depth = emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
+    let default_depth = emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -256,7 +256,7 @@ fn read_capacity(
     item: Option<Item<'_>>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
-    let device = emulate.map(|device| device.rate);
+    let device = emulate.and_then(EmulateConfig::rate);
     let Some(item) = item else { return device };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
@@ -269,25 +269,7 @@ fn read_capacity(
     Some(capacity)
 }
 
-fn read_emulate(report: &mut Report, item: &Item<'_>) -> Option<EmulateConfig> {
-    let form = "write emulate = { rate = \"1000 IOPS\", servers = 1 }";
-    let mut table = item.table(report, form)?;
-    let rate = table.require(report, "rate", form);
-    let servers = table.take("servers").map(|item| item.whole(report, 1..=DEPTH_MAX));
-    table.finish(report);
-    let rate = rate.and_then(|item| {
-        let rate = item.rate(report)?;
-        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
-            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
-            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
-        }
-        Some(rate)
-    });
-    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new);
-    Some(EmulateConfig { rate: rate?, servers: servers? })
-}
-
-fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
+pub(super) fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
     let text = item.text(report)?;
     if text.is_empty() || text.contains('\0') {
         item.refuse(report, "the path names no file", "write the path of a file or block device");
