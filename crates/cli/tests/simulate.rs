@@ -151,15 +151,20 @@ fn broken_promises_are_exit_code_1() {
 fn mistakes_are_exit_code_2_and_say_where() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("bad.toml");
-    std::fs::write(&file, "duration = \"1 s\"\n[device]\nrat = \"1 IOPS\"\n").expect("writable");
+    std::fs::write(&file, "duration = \"1 s\"\n[device]\nrat = \"1 IOPS\"\n[flow.a]\n").expect("writable");
     let name = file.to_str().expect("UTF-8");
     let ran = run(&["simulate", name]);
     assert_eq!(ran.code, 2);
-    for part in ["bad.toml:3:1", "device.rat: unknown key", "did you mean `rate`?"] {
+    for part in [
+        "bad.toml:3:1",
+        "device.rat: unknown key",
+        "did you mean `rate`?",
+        "flow.a.workload: the key is missing",
+    ] {
         assert!(ran.stderr.contains(part), "{part} is missing in {}", ran.stderr);
     }
     let ran = run(&["compare", name, "--schedulers", "fcfs", "--json"]);
-    assert_eq!((ran.code, &ran.json()["problems"][0]["line"]), (2, &Value::from(3)));
+    assert_eq!((ran.code, &ran.json()["problems"][1]["line"]), (2, &Value::from(3)));
     let ran = run(&["simulate", "scenarios/mm1.toml", "--scheduler", "fifo"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("there is no scheduler \"fifo\"; write one of pclock"), "{}", ran.stderr);

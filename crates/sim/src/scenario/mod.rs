@@ -147,8 +147,13 @@ pub fn load(path: &Path) -> Result<Scenario, ConfigError> {
 pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     let refused = |problems| ConfigError::new(path.to_owned(), text.to_owned(), problems);
     let document = evenkeel_strict::document(text).map_err(refused)?;
-    let file: ScenarioFile =
-        toml::from_str(text).map_err(|error| refused(vec![check::translated(&error, document.get_ref())]))?;
+    let mut report = evenkeel_strict::Report::default();
+    let device = device::read(&mut report, document.get_ref());
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| {
+        let mut problems = std::mem::take(&mut report.problems);
+        problems.push(check::translated(&error, document.get_ref()));
+        refused(problems)
+    })?;
     // The parser sorts by name; the order of flows is that of the file.
     let mut order: Vec<(usize, &str)> = match document.get_ref().get("flow").map(toml::Spanned::get_ref) {
         Some(DeValue::Table(flows)) => {
@@ -159,8 +164,6 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     order.sort_unstable();
     let names: Vec<&str> = order.into_iter().map(|(_, name)| name).collect();
     let mut checker = check::Checker::new(document.get_ref());
-    let mut report = evenkeel_strict::Report::default();
-    let device = device::read(&mut report, document.get_ref());
     let scenario = resolve::scenario(&mut checker, &file, device.as_ref(), &names, path);
     checker.problems.append(&mut report.problems);
     match (scenario, checker.problems.is_empty()) {
