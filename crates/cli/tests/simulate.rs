@@ -55,7 +55,7 @@ fn every_scenario_of_the_repository_runs_and_keeps_its_promises() {
             count += 1;
         }
     }
-    assert!(count >= 8, "{count} scenarios");
+    assert!(count >= 9, "{count} scenarios");
 }
 
 #[test]
@@ -176,4 +176,19 @@ fn the_schema_is_printed() {
     let ran = run(&["simulate", "--schema"]);
     assert_eq!(ran.code, 0);
     assert!(ran.json()["properties"]["flow"].is_object());
+}
+
+#[test]
+fn every_key_of_scenarios_is_in_the_reference() {
+    let schema = run(&["simulate", "--schema"]).json();
+    let text = std::fs::read_to_string(root().join("docs/simulator.md")).expect("it is there");
+    let mut tables = vec![&schema];
+    tables.extend(schema["$defs"].as_object().expect("definitions").values());
+    let keys = tables.iter().filter_map(|table| table["properties"].as_object()).flat_map(|keys| keys.keys());
+    let is_explained = |key: &&String| {
+        let forms = [format!("`{key}`"), format!("[{key}]"), format!("[{key}."), format!("{key} = ")];
+        forms.iter().any(|form| text.contains(form))
+    };
+    let missing: Vec<&String> = keys.filter(|key| !is_explained(key)).collect();
+    assert!(missing.is_empty(), "docs/simulator.md does not explain {missing:?}");
 }
