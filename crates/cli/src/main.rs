@@ -6,6 +6,8 @@
 //!                           ├─ schedulers  which are there?
 //!                           ├─ trace   look at traces, change and make them
 //!                           ├─ serve   run the gateway
+//!                           ├─ simulate  what would happen?
+//!                           ├─ compare  what would happen under each scheduler?
 //!                           └─ demo    see what scheduling does
 //! ```
 
@@ -16,6 +18,7 @@ mod commands;
 mod demo;
 mod report;
 mod serve;
+mod simulate;
 mod text_table;
 
 fn main() -> ExitCode {

@@ -27,6 +27,10 @@ enum Command {
     Trace(Box<trace::TraceArgs>),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
+    /// Simulate a scenario: devices, flows and what changes over time
+    Simulate(crate::simulate::SimulateArgs),
+    /// Simulate a scenario under several schedulers, side by side
+    Compare(crate::simulate::CompareArgs),
     /// Show three tenants on one store, without and with scheduling
     Demo(crate::demo::DemoArgs),
 }
@@ -39,6 +43,8 @@ pub(crate) fn run() -> u8 {
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
+        Command::Simulate(args) => crate::simulate::simulate(&args),
+        Command::Compare(args) => crate::simulate::compare(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
 }
