@@ -135,7 +135,7 @@ impl Store {
                 Output::Reply(record) => {
                     self.ledger.record(&record);
                     self.writer.record(&record).expect("written");
-                    if self.records.len() % 100 == 0 {
+                    if self.records.len().is_multiple_of(100) {
                         self.writer.checkpoint(now).expect("written");
                     }
                     self.records.push(record);
