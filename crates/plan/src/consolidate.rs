@@ -102,14 +102,11 @@ fn meets(
     capacity: Rate,
     on_replay: &mut dyn FnMut(),
 ) -> Result<bool, PlanError> {
-    let flow = |tenant: &Tenant<'_>| -> (String, Vec<evenkeel_core::Envelope>) {
-        (tenant.flow.name.clone(), tenant.flow.classes.clone())
-    };
     let flows: Vec<Flow<'_>> = tenants
         .iter()
         .map(|tenant| {
-            let (name, classes) = flow(tenant);
-            Flow { name, source: tenant.flow.source, classes }
+            let Flow { name, source, classes } = &tenant.flow;
+            Flow { name: name.clone(), source: *source, classes: classes.clone() }
         })
         .collect();
     let served = replay(&flows, contender.scheduler(), capacity, &mut |_| ())?;

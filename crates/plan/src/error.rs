@@ -55,6 +55,14 @@ pub enum PlanError {
         /// The fraction.
         wanted: String,
     },
+    /// The scheduler refuses a promise.
+    #[error("the promise to {flow}: {message}")]
+    Refused {
+        /// To whom.
+        flow: String,
+        /// Why.
+        message: String,
+    },
     /// No capacity does.
     #[error("no capacity up to a billion IOPS meets the percentages under {scheduler}")]
     NoCapacity {

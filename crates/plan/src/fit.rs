@@ -15,7 +15,7 @@
 //! **At last** the whole cascade is counted: a bucket further out may refuse what an inner one would have
 //! admitted. Where a fraction falls short, the σ outside it grow until it does not.
 //!
-//! The trace is read some 6 times for each class and 12 times besides. Memory: the buckets.
+//! The trace is read some 6 times for each class and some 15 times besides. Memory: the buckets.
 
 use evenkeel_core::admission::{nested_capacity, required_capacity};
 use evenkeel_core::{Cascade, Cost, Envelope, Rate, Span, Time, TokenBucket};
@@ -112,6 +112,20 @@ fn decomposed(rate: Rate, latency: Span) -> Option<Envelope> {
 
 fn bucket(envelope: &Envelope) -> TokenBucket {
     TokenBucket::new(Time::ZERO, envelope.burst(), envelope.rate())
+}
+
+/// `classes` with the bursts from class `from` on larger by `steps` 32nds, at least by that many requests;
+/// `None` if that is too large.
+fn with_larger_bursts(classes: &[Envelope], from: usize, steps: u64) -> Option<Vec<Envelope>> {
+    let grow = |(index, class): (usize, &Envelope)| {
+        if index < from {
+            return Some(*class);
+        }
+        let burst = class.burst().as_millis();
+        let more = (burst / 32).max(1_000).checked_mul(steps)?;
+        Envelope::new(Cost::from_millis(burst.checked_add(more)?), class.rate(), class.latency()).ok()
+    };
+    classes.iter().enumerate().map(grow).collect()
 }
 
 struct Passes<'s> {
@@ -252,35 +266,49 @@ impl Passes<'_> {
     /// Lets outer bursts grow until the cascade covers every target; what each class then covers.
     fn settle(
         &mut self,
-        classes: &mut [Envelope],
+        classes: &mut Vec<Envelope>,
         targets: &[Target],
         requests: u64,
     ) -> Result<Vec<u64>, PlanError> {
-        loop {
-            let mut cascade = Cascade::new(Time::ZERO, classes);
-            let mut covered = vec![0; classes.len()];
-            self.each(|at| {
-                if let Some(class) = cascade.classify(at, Cost::ONE) {
-                    covered[usize::from(class)] += 1;
-                }
+        let wanted: Vec<u64> = targets.iter().map(|target| target.fraction.of(requests)).collect();
+        let mut covered = self.covered(std::slice::from_ref(classes))?.swap_remove(0);
+        while let Some(short) = (0..wanted.len()).find(|class| covered[*class] < wanted[*class]) {
+            let grown: Option<Vec<Vec<Envelope>>> =
+                (1..=CANDIDATES).map(|step| with_larger_bursts(classes, short + 1, step)).collect();
+            let mut grown = grown.ok_or_else(|| PlanError::OutOfRange {
+                trace: self.source.name(),
+                limit: "a burst of a billion",
+                wanted: targets[short].fraction.to_string(),
             })?;
-            for class in 1..covered.len() {
-                covered[class] += covered[class - 1];
-            }
-            let short =
-                (0..classes.len()).find(|class| covered[*class] < targets[*class].fraction.of(requests));
-            let Some(short) = short else { return Ok(covered) };
-            for class in &mut classes[short + 1..] {
-                let burst = class.burst().as_millis();
-                let more = Cost::from_millis(burst + (burst / 16).max(1_000));
-                let grown = Envelope::new(more, class.rate(), class.latency());
-                *class = grown.map_err(|_| PlanError::OutOfRange {
-                    trace: self.source.name(),
-                    limit: "a burst of a billion",
-                    wanted: targets[short].fraction.to_string(),
-                })?;
-            }
+            let mut counts = self.covered(&grown)?;
+            // The first that does, or the largest to go on from.
+            let enough = counts.iter().position(|it| it[short] >= wanted[short]);
+            let chosen = enough.unwrap_or(counts.len() - 1);
+            (*classes, covered) = (grown.swap_remove(chosen), counts.swap_remove(chosen));
         }
+        Ok(covered)
+    }
+
+    /// How many requests each class of each cascade covers, those of inner classes included.
+    fn covered(&mut self, cascades: &[Vec<Envelope>]) -> Result<Vec<Vec<u64>>, PlanError> {
+        let counter = |classes: &Vec<Envelope>| (Cascade::new(Time::ZERO, classes), vec![0; classes.len()]);
+        let mut counters: Vec<(Cascade, Vec<u64>)> = cascades.iter().map(counter).collect();
+        self.each(|at| {
+            for (cascade, counts) in &mut counters {
+                if let Some(class) = cascade.classify(at, Cost::ONE) {
+                    counts[usize::from(class)] += 1;
+                }
+            }
+        })?;
+        let sums = |(_, counts): (Cascade, Vec<u64>)| {
+            let mut sum = 0;
+            let add = |count: u64| {
+                sum += count;
+                sum
+            };
+            counts.into_iter().map(add).collect()
+        };
+        Ok(counters.into_iter().map(sums).collect())
     }
 
     /// The curve up to the capacity at which everything fits.

@@ -24,7 +24,7 @@ pub use consolidate::{Consolidation, Tenant, consolidate};
 pub use error::PlanError;
 pub use fit::{CurvePoint, Fit, fit};
 pub use need::{Bounds, Deadline, bounds, deadlines, exact_need};
-pub use replay::{Contender, Served, replay};
+pub use replay::{Contender, Served, replay, replay_under};
 pub use source::{FileSource, Flow, MemorySource, Requests, Source};
 pub use target::{Fraction, Target, parse_targets};
 pub use what_if::{Parameter, Relaxation, what_if};

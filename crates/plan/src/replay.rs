@@ -8,8 +8,8 @@ use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::wf2q::Wf2qPlus;
 use evenkeel_core::units::NANOS_PER_SECOND;
 use evenkeel_core::{
-    Completion, Cost, Engine, FlowId, Input, Outcome, Output, Rate, Record, Request, RequestId, Scheduler,
-    Slo, Span, Ticket, Time,
+    Completion, Cost, Engine, FlowId, Input, InputError, Outcome, Output, Rate, Record, Request, RequestId,
+    Scheduler, Slo, Span, Ticket, Time,
 };
 use evenkeel_trace::TraceRequest;
 
@@ -77,11 +77,27 @@ pub fn replay(
     capacity: Rate,
     visit: &mut dyn FnMut(&Record),
 ) -> Result<Vec<Served>, PlanError> {
+    let slos: Vec<Slo> = flows.iter().map(Flow::slo).collect();
+    replay_under(flows, &slos, scheduler, capacity, visit)
+}
+
+/// [`replay`] with promises that hold more than classes: weights, reservations, limits.
+///
+/// # Errors
+/// Those of [`replay`], and if the scheduler refuses a promise.
+pub fn replay_under(
+    flows: &[Flow<'_>],
+    slos: &[Slo],
+    scheduler: Box<dyn Scheduler + Send>,
+    capacity: Rate,
+    visit: &mut dyn FnMut(&Record),
+) -> Result<Vec<Served>, PlanError> {
     let mut engine = Engine::new(scheduler, NonZeroU32::MIN);
-    for (flow, number) in flows.iter().zip(0..) {
-        let slo = Slo::nested(&flow.classes).unwrap_or(Slo::background());
-        let configured = engine.handle_input(Time::ZERO, Input::Configure(FlowId(number), slo));
-        configured.unwrap_or_else(|error| unreachable!("a plain promise was refused: {error}"));
+    for ((flow, slo), number) in flows.iter().zip(slos).zip(0..) {
+        let configured = engine.handle_input(Time::ZERO, Input::Configure(FlowId(number), slo.clone()));
+        let refused =
+            |error: InputError| PlanError::Refused { flow: flow.name.clone(), message: error.to_string() };
+        configured.map_err(refused)?;
     }
     let mut served: Vec<Served> =
         flows.iter().map(|flow| Served { requests: 0, within: vec![0; flow.classes.len()] }).collect();
@@ -89,23 +105,20 @@ pub fn replay(
     let slack = server.service();
     let mut arrivals = Merged::open(flows)?;
     let mut number = 0;
-    loop {
-        let now = match (server.due(), arrivals.next_at()) {
-            (None, None) => break,
-            (Some(due), next) if next.is_none_or(|next| due <= next) => {
-                let completion = Completion::new(server.finish(), Outcome::Done);
-                let known = engine.handle_input(due, Input::Completion(completion));
-                known.unwrap_or_else(|error| unreachable!("the engine's own ticket: {error}"));
-                due
+    while let Some(event) = next_event(&server, &arrivals, &engine) {
+        let (now, input) = match event {
+            Event::Completion(due) => {
+                (due, Input::Completion(Completion::new(server.finish(), Outcome::Done)))
             }
-            _ => {
+            Event::Timeout(at) => (at, Input::Timeout),
+            Event::Arrival => {
                 let Some((flow, request)) = arrivals.pop()? else { break };
                 number += 1;
-                let known = engine.handle_input(request.at, Input::Arrival(arrival(number, flow, &request)));
-                known.unwrap_or_else(|error| unreachable!("a configured flow: {error}"));
-                request.at
+                (request.at, Input::Arrival(arrival(number, flow, &request)))
             }
         };
+        let known = engine.handle_input(now, input);
+        known.unwrap_or_else(|error| unreachable!("configured flows and the engine's own tickets: {error}"));
         while let Some(output) = engine.poll_output(now) {
             match output {
                 Output::Submit(submission) => server.begin(now, submission.ticket),
@@ -118,6 +131,22 @@ pub fn replay(
         }
     }
     Ok(served)
+}
+
+/// What comes next in virtual time.
+enum Event {
+    Completion(Time),
+    Timeout(Time),
+    Arrival,
+}
+
+/// Of equal times, completions come first and arrivals last.
+fn next_event(server: &Server, arrivals: &Merged<'_>, engine: &Engine) -> Option<Event> {
+    let due = server.due().map(|at| (at, 0, Event::Completion(at)));
+    let timeout = engine.poll_timeout().map(|at| (at, 1, Event::Timeout(at)));
+    let arrival = arrivals.next_at().map(|at| (at, 2, Event::Arrival));
+    let events = [due, timeout, arrival].into_iter().flatten();
+    events.min_by_key(|(at, order, _)| (*at, *order)).map(|(.., event)| event)
 }
 
 impl Served {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::{Envelope, Operation, Time};
+use evenkeel_core::{Envelope, Operation, Slo, Time};
 use evenkeel_trace::TraceRequest;
 
 use crate::error::PlanError;
@@ -171,6 +171,14 @@ pub struct Flow<'s> {
     pub source: &'s dyn Source,
     /// Its classes, the innermost first; none for a background flow.
     pub classes: Vec<Envelope>,
+}
+
+impl Flow<'_> {
+    /// Its classes as a promise.
+    #[must_use]
+    pub fn slo(&self) -> Slo {
+        Slo::nested(&self.classes).unwrap_or(Slo::background())
+    }
 }
 
 /// The requests of several flows in the order of time; of equal times, in the order of the flows.

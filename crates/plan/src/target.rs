@@ -78,15 +78,15 @@ pub fn parse_targets(text: &str) -> Result<Vec<Target>, PlanError> {
                 latency.trim()
             ))
         })?;
-        if let Some(inner) = targets.last() {
-            if fraction <= inner.fraction || latency <= inner.latency {
-                let message = format!(
-                    "{fraction} within {latency} does not go beyond {} within {}: list the innermost class first, \
+        if let Some(inner) = targets.last()
+            && (fraction <= inner.fraction || latency <= inner.latency)
+        {
+            let message = format!(
+                "{fraction} within {latency} does not go beyond {} within {}: list the innermost class first, \
                      both values must grow",
-                    inner.fraction, inner.latency
-                );
-                return Err(refuse(message));
-            }
+                inner.fraction, inner.latency
+            );
+            return Err(refuse(message));
         }
         targets.push(Target { fraction, latency });
     }

@@ -2,8 +2,11 @@
 
 use clap::{Parser, Subcommand};
 
+mod audit;
 mod check;
 mod config;
+mod plan;
+mod replay;
 mod schedulers;
 
 /// Shares block stores among volumes, each held to its burst, rate and latency, over NBD.
@@ -22,6 +25,12 @@ enum Command {
     Config(config::ConfigArgs),
     /// List the schedulers that a store can use
     Schedulers(schedulers::SchedulersArgs),
+    /// Find promises for traces, and whether promises fit
+    Plan(plan::PlanArgs),
+    /// Who kept the agreement, whose doing each miss was, and is the log as it was written
+    Audit(audit::AuditArgs),
+    /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
+    Explain(audit::ExplainArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Show three tenants on one store, without and with scheduling
@@ -34,6 +43,9 @@ pub(crate) fn run() -> u8 {
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Audit(args) => audit::run(&args),
+        Command::Explain(args) => audit::run_explain(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
