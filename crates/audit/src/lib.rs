@@ -39,7 +39,7 @@ pub use segment::{Finding, What, read_segment};
 #[doc(hidden)]
 pub use segment::{events_of_payload, payload_of_events};
 pub use verify::{Expected, Statement, Verification, from_hex, hex, verify};
-pub use writer::{AuditWriter, Limits, signing_key};
+pub use writer::{AuditWriter, Limits, Note, signing_key};
 
 /// The version of the log's format that this program writes, and the only one that it reads.
 pub const VERSION: u16 = 1;

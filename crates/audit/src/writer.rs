@@ -22,7 +22,7 @@ use evenkeel_core::{FlowId, Record, Request, Slo, Time};
 use crate::block::{Before, End, Header, first_chain};
 use crate::encoder::Encoder;
 use crate::error::LogError;
-use crate::event::Change;
+use crate::event::{Change, Terms};
 use crate::log::{file_name, files_in, io};
 use crate::segment::{Fault, Segment, What};
 use crate::verify::{from_hex, hex};
@@ -50,6 +50,23 @@ impl Default for Limits {
     fn default() -> Self {
         Self { file_bytes: 64 << 20, total_bytes: 1 << 30 }
     }
+}
+
+/// What a writer can be told, for a channel between the thread of a store and that of its writer.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// See [`AuditWriter::configure`].
+    Configure(Terms),
+    /// See [`AuditWriter::remove`].
+    Remove(Time, FlowId),
+    /// See [`AuditWriter::change`].
+    Change(Time, Change),
+    /// See [`AuditWriter::on_arrival`].
+    Arrival(Request),
+    /// See [`AuditWriter::record`].
+    Record(Record),
+    /// See [`AuditWriter::checkpoint`].
+    Checkpoint(Time),
 }
 
 /// Writes the log of one store into a folder of its own.
@@ -113,6 +130,24 @@ impl AuditWriter {
         writer.write()?;
         writer.prune()?;
         Ok(writer)
+    }
+
+    /// Does what `note` says.
+    ///
+    /// # Errors
+    /// See [`AuditWriter::configure`].
+    pub fn note(&mut self, note: &Note) -> Result<(), LogError> {
+        match note {
+            Note::Configure(Terms { flow, at, name, slo }) => self.configure(*at, *flow, name, slo),
+            Note::Remove(at, flow) => self.remove(*at, *flow),
+            Note::Change(at, change) => self.change(*at, change.clone()),
+            Note::Arrival(request) => {
+                self.on_arrival(request);
+                Ok(())
+            }
+            Note::Record(record) => self.record(record),
+            Note::Checkpoint(at) => self.checkpoint(*at),
+        }
     }
 
     /// Notes a new flow, or a new promise to it.

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evenkeel_audit::{AuditWriter, Change, Limits, SigningKey};
+use evenkeel_audit::{AuditWriter, Change, Limits, Note, SigningKey, Terms};
 use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::{
     Completion, Cost, Engine, Envelope, FlowId, Input, Operation, Outcome, Output, Rate, Record, Request,
@@ -98,7 +98,7 @@ impl Store {
             Change::Depth(2),
             Change::Capacity(Some(Rate::per_second(200))),
         ] {
-            writer.change(Time::ZERO, change).expect("written");
+            writer.note(&Note::Change(Time::ZERO, change)).expect("written");
         }
         Self {
             engine: Engine::new(Box::new(PClock::new()), depth),
@@ -112,7 +112,9 @@ impl Store {
 
     fn configure(&mut self, now: Time, flow: u32, slo: Slo) {
         self.ledger.configure(now, FlowId(flow), &slo);
-        self.writer.configure(now, FlowId(flow), &format!("volume-{flow}"), &slo).expect("written");
+        let name = format!("volume-{flow}").into();
+        let terms = Terms { flow: FlowId(flow), at: now, name, slo: slo.clone() };
+        self.writer.note(&Note::Configure(terms)).expect("written");
         self.engine.handle_input(now, Input::Configure(FlowId(flow), slo)).expect("configured");
     }
 
@@ -120,7 +122,7 @@ impl Store {
         self.now = self.now.max(now);
         self.engine.handle_input(now, Input::Arrival(request)).expect("known");
         self.ledger.on_arrival(now, &request);
-        self.writer.on_arrival(&request);
+        self.writer.note(&Note::Arrival(request)).expect("written");
         self.drain(now, service_ms);
     }
 
@@ -134,9 +136,9 @@ impl Store {
                 }
                 Output::Reply(record) => {
                     self.ledger.record(&record);
-                    self.writer.record(&record).expect("written");
+                    self.writer.note(&Note::Record(record)).expect("written");
                     if self.records.len().is_multiple_of(100) {
-                        self.writer.checkpoint(now).expect("written");
+                        self.writer.note(&Note::Checkpoint(now)).expect("written");
                     }
                     self.records.push(record);
                 }
