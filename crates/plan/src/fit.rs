@@ -10,12 +10,14 @@
 //!
 //! **Innermost class.** At capacity κ a request joins class 1 while fewer than κ·δ_1 are in it; that is the
 //! token bucket (σ, ρ) = (κ·δ_1, κ). The smallest κ whose bucket admits the fraction f_1 is searched for; a
-//! larger one never admits fewer. **Outer classes.** For rates from ρ of the class inside it upward, the
+//! larger one never admits fewer. It is tried besides with the κ that covers all that is wanted, and with the
+//! middle of the two: where bursts are short, graduating them does not pay. **Outer classes.** For rates from ρ of the class inside it upward, the
 //! smallest σ that admits the fraction; of these pairs, the one that needs the least capacity by lemma 1.
 //! **At last** the whole cascade is counted: a bucket further out may refuse what an inner one would have
 //! admitted. Where a fraction falls short, the σ outside it grow until it does not.
 //!
-//! The trace is read some 6 times for each class and some 15 times besides. Memory: the buckets.
+//! **Of the three** the classes that need the least by lemma 1 are chosen. The trace is read some 20 times for
+//! each class. Memory: the buckets.
 
 use evenkeel_core::admission::{nested_capacity, required_capacity};
 use evenkeel_core::{Cascade, Cost, Envelope, Rate, Span, Time, TokenBucket};
@@ -78,14 +80,10 @@ pub fn fit(source: &dyn Source, targets: &[Target], on_pass: &mut dyn FnMut(u32)
     };
     let mut passes = Passes { source, count: 0, on_pass };
     let (requests, duration) = passes.size()?;
-    let mut classes = vec![passes.least_rate(innermost, requests)?];
-    for target in &targets[1..] {
-        let class = passes.outer_class(&classes, target, requests)?;
-        classes.push(class);
-    }
-    let covered = passes.settle(&mut classes, targets, requests)?;
+    let least = passes.least_rate(innermost, requests)?;
     let single_target = Target { fraction: outermost.fraction, latency: innermost.latency };
-    let single = if targets.len() == 1 { classes[0] } else { passes.least_rate(&single_target, requests)? };
+    let single = if targets.len() == 1 { least } else { passes.least_rate(&single_target, requests)? };
+    let (classes, covered) = passes.cheapest(&inner_options(least, single), targets, requests)?;
     let all = Target { fraction: Fraction::ALL, latency: innermost.latency };
     let most =
         if outermost.fraction == Fraction::ALL { single } else { passes.least_rate(&all, requests)? };
@@ -126,6 +124,16 @@ fn with_larger_bursts(classes: &[Envelope], from: usize, steps: u64) -> Option<V
         Envelope::new(Cost::from_millis(burst.checked_add(more)?), class.rate(), class.latency()).ok()
     };
     classes.iter().enumerate().map(grow).collect()
+}
+
+/// What the innermost class may be: the least that covers its fraction, what covers everything, and the middle.
+/// A larger inner class leaves less to the outer ones, which pays where bursts are short.
+fn inner_options(least: Envelope, single: Envelope) -> Vec<Envelope> {
+    let middle = least.rate().as_millis().midpoint(single.rate().as_millis());
+    let middle = decomposed(Rate::from_millis(middle), least.latency());
+    let mut options: Vec<Envelope> = [Some(least), middle, Some(single)].into_iter().flatten().collect();
+    options.dedup();
+    options
 }
 
 struct Passes<'s> {
@@ -200,6 +208,28 @@ impl Passes<'_> {
         }
         high.and_then(|rate| decomposed(Rate::from_millis(rate), target.latency))
             .ok_or_else(|| out_of_range(self.source))
+    }
+
+    /// Of the classes around each of `options`, those that need the least capacity; and what they cover.
+    fn cheapest(
+        &mut self,
+        options: &[Envelope],
+        targets: &[Target],
+        requests: u64,
+    ) -> Result<(Vec<Envelope>, Vec<u64>), PlanError> {
+        let mut found: Vec<(Vec<Envelope>, Vec<u64>)> = Vec::new();
+        for option in options {
+            let mut classes = vec![*option];
+            for target in &targets[1..] {
+                let class = self.outer_class(&classes, target, requests)?;
+                classes.push(class);
+            }
+            let covered = self.settle(&mut classes, targets, requests)?;
+            found.push((classes, covered));
+        }
+        let capacity = |(classes, _): &(Vec<Envelope>, Vec<u64>)| nested_capacity(&[classes]).capacity;
+        let cheapest = found.into_iter().min_by_key(capacity);
+        Ok(cheapest.unwrap_or_default())
     }
 
     /// The cheapest class around `inner` that covers the target by itself.

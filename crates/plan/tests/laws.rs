@@ -138,6 +138,7 @@ proptest! {
         let fraction = Fraction::from_millionths(millionths).expect("in range");
         let latency = Span::from_millis(10);
         let fitted = fit(&trace, &[Target { fraction, latency }], &mut |_| ()).expect("fits");
+        prop_assert_eq!((fitted.classes[0], fitted.capacity), (fitted.single, fitted.single_capacity));
         let admitted = |rate: u64| {
             let burst = Cost::from_millis((rate * latency.as_nanos()).div_ceil(1_000_000_000)).max(Cost::ONE);
             let mut bucket = TokenBucket::new(Time::ZERO, burst, Rate::from_millis(rate));

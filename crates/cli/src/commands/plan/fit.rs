@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_core::Envelope;
-use evenkeel_plan::{FileSource, Fit, Target, fit};
+use evenkeel_core::{Envelope, Rate};
+use evenkeel_plan::{FileSource, Fit, Flow, Source, Target, exact_need, fit};
 use serde_json::{Value, json};
 
 use super::{BAD_INPUT, Classes, DONE, EXIT_CODES, classes, failed, figure, progress};
@@ -37,8 +37,14 @@ pub(super) fn run(args: &FitArgs) -> u8 {
     let targets = &args.classes.0;
     let bar = progress(None, "reading the trace, pass");
     let fitted = fit(&source, targets, &mut |passes| bar.set_position(u64::from(passes)));
+    let need = |fitted: Fit| {
+        bar.set_message("simulating the trace");
+        let flow = Flow { name: source.name(), source: &source, classes: fitted.classes.clone() };
+        exact_need(&[flow]).map(|exact| (fitted, exact))
+    };
+    let fitted = fitted.and_then(need);
     bar.finish_and_clear();
-    let fitted = match fitted {
+    let (fitted, exact) = match fitted {
         Ok(fitted) => fitted,
         Err(error) => return failed(&error.to_string(), args.json),
     };
@@ -49,14 +55,16 @@ pub(super) fn run(args: &FitArgs) -> u8 {
         return BAD_INPUT;
     }
     if args.json {
-        print(&format!("{}\n", as_json(&fitted, targets)));
+        let mut object = as_json(&fitted, targets);
+        object["exact_iops"] = json!(exact.as_f64());
+        print(&format!("{object}\n"));
     } else {
-        print(&text(&fitted, targets));
+        print(&text(&fitted, targets, exact));
     }
     DONE
 }
 
-fn text(fitted: &Fit, targets: &[Target]) -> String {
+fn text(fitted: &Fit, targets: &[Target], exact: Rate) -> String {
     let mut text = format!("{} requests in {:.3} s\n", fitted.requests, fitted.duration.as_secs_f64());
     let heads =
         [("wanted", Align::Left), ("promise ⟨burst, rate, latency⟩", Align::Left), ("covers", Align::Right)];
@@ -69,7 +77,11 @@ fn text(fitted: &Fit, targets: &[Target]) -> String {
         })
         .collect();
     text += &text_table(heads, &rows);
-    let _ = writeln!(text, "needs {} (lemma 1)", fitted.capacity);
+    let _ = writeln!(
+        text,
+        "needs {} for whatever is sent inside (lemma 1), {exact} for this trace",
+        fitted.capacity
+    );
     let (graduated, single) = (fitted.capacity.as_millis(), fitted.single_capacity.as_millis());
     let times = single as f64 / graduated.max(1) as f64;
     let _ = writeln!(
