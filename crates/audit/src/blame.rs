@@ -234,7 +234,7 @@ impl Attribution {
 
     /// Notes that the operator changed something at `at`.
     pub fn on_change(&mut self, at: Time) {
-        self.changes.push_back(at);
+        self.changes.push_back(self.changes.back().map_or(at, |last| at.max(*last)));
         if self.changes.len() > 4096 {
             self.changes.pop_front();
         }
@@ -305,7 +305,8 @@ impl Attribution {
         let from = record.arrival.max(self.forgotten);
         let mut blame = Blame { unseen: from.since(record.arrival), ..Blame::default() };
         let mut accounted = blame.unseen;
-        let changed = self.changes.iter().find(|at| **at > from && **at < self.latest);
+        let later = self.changes.partition_point(|at| *at <= from);
+        let changed = self.changes.get(later).filter(|at| **at < self.latest);
         let clipped = self.clipped(from);
         for (flow, history) in (0..).zip(&self.flows) {
             let mut sums = history.between(from, self.latest);

@@ -27,7 +27,7 @@ impl Explanation {
 /// there is no such volume. `at` names the instant that the window is around.
 #[must_use]
 pub fn explain(audit: &Audit, name: &str, at: Option<Time>) -> Option<Explanation> {
-    let (_, flow) = audit.flows.iter().find(|(_, flow)| flow.name == name)?;
+    let flow = audit.volumes().find(|flow| flow.name == name)?;
     let mut sentences = vec![what_happened(flow, name, at)];
     let (count, waited, served) = flow.answered;
     if count == 0 {

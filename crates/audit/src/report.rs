@@ -23,6 +23,7 @@ const SHOWN_MISSES: usize = 5;
 pub struct Auditor {
     ledger: Ledger,
     flows: BTreeMap<FlowId, Following>,
+    removed: Vec<FlowAudit>,
     attribution: Attribution,
     changes: Vec<(Time, String)>,
     known: [Option<Change>; 3],
@@ -88,6 +89,8 @@ pub struct BlamedMiss {
 pub struct Audit {
     /// The flows, by number.
     pub flows: BTreeMap<FlowId, FlowAudit>,
+    /// Flows that were removed, in order.
+    pub removed: Vec<FlowAudit>,
     /// What the operator changed, in order: when, and in words.
     pub changes: Vec<(Time, String)>,
     /// The scheduler at the end, if it was stated.
@@ -119,9 +122,8 @@ impl Auditor {
             Event::Standing(terms) if !self.flows.contains_key(&terms.flow) => self.on_terms(terms),
             Event::Standing(_) => {}
             Event::Remove { at, flow } => {
-                let name = self.name(*flow);
                 self.latest = self.latest.max(*at);
-                self.changes.push((*at, format!("volume {name} removed")));
+                self.on_remove(*at, *flow);
             }
             Event::Change { at, change } => self.on_change(*at, change),
             Event::Open { at, flow, requests, bytes } => {
@@ -146,7 +148,7 @@ impl Auditor {
             if let Some(account) = self.ledger.account(now, flow) {
                 audit.account = account;
             }
-            audit.worst.sort_by_key(|miss| (std::cmp::Reverse(miss.blame.excess), miss.record.completion));
+            audit.sort();
             flows.insert(flow, audit);
         }
         let [scheduler, _, capacity] = self.known;
@@ -158,11 +160,19 @@ impl Auditor {
             Some(Change::Capacity(rate)) => rate,
             _ => None,
         };
-        Audit { flows, changes: self.changes, scheduler, capacity, until: now }
+        Audit { flows, removed: self.removed, changes: self.changes, scheduler, capacity, until: now }
     }
 
-    fn name(&self, flow: FlowId) -> String {
-        self.flows.get(&flow).map_or_else(|| flow.0.to_string(), |it| it.audit.name.clone())
+    /// Closes the flow's account: its number may be given to another volume.
+    fn on_remove(&mut self, at: Time, flow: FlowId) {
+        let Some(Following { mut audit, open: (requests, bytes) }) = self.flows.remove(&flow) else { return };
+        self.ledger.on_open(at, flow, requests, bytes);
+        if let Some(account) = self.ledger.close(at, flow) {
+            audit.account = account;
+        }
+        self.changes.push((at, format!("volume {} removed", audit.name)));
+        audit.sort();
+        self.removed.push(audit);
     }
 
     fn on_terms(&mut self, terms: &Terms) {
@@ -281,6 +291,11 @@ impl FlowAudit {
         }
     }
 
+    /// The worst misses first.
+    fn sort(&mut self) {
+        self.worst.sort_by_key(|miss| (std::cmp::Reverse(miss.blame.excess), miss.record.completion));
+    }
+
     /// Arrivals inside the promise, of all classes.
     #[must_use]
     pub fn inside(&self) -> u64 {
@@ -304,13 +319,20 @@ impl Audit {
     /// Whether every promise was kept.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.flows.values().all(|flow| !flow.account.verdict.is_broken())
+        self.volumes().all(|flow| !flow.account.verdict.is_broken())
     }
 
-    /// The name of a flow; its number if it has none.
+    /// All flows, those that were removed last.
+    pub fn volumes(&self) -> impl Iterator<Item = &FlowAudit> {
+        self.flows.values().chain(&self.removed)
+    }
+
+    /// The name of a flow, the latest that had this number; the number if none had.
     #[must_use]
     pub fn name_of(&self, flow: FlowId) -> String {
-        self.flows.get(&flow).map_or_else(|| format!("volume {}", flow.0), |it| it.name.clone())
+        let removed = || self.removed.iter().rfind(|it| it.account.flow == flow);
+        let known = self.flows.get(&flow).or_else(removed);
+        known.map_or_else(|| format!("volume {}", flow.0), |it| it.name.clone())
     }
 
     /// As JSON; times with their unit at the end of the key.
@@ -321,7 +343,7 @@ impl Audit {
             .iter()
             .map(|(at, words)| json!({ "at_ns": at.as_nanos(), "change": words }))
             .collect();
-        let flows: Vec<Value> = self.flows.values().map(|flow| self.flow_json(flow)).collect();
+        let flows: Vec<Value> = self.volumes().map(|flow| self.flow_json(flow)).collect();
         json!({
             "until_ns": self.until.as_nanos(),
             "scheduler": self.scheduler,

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Load, run, small_files};
-use evenkeel_audit::{Auditor, Event, Expected, Log, explain, verify};
-use evenkeel_core::{Outcome, Record, RequestId, Time};
+use common::{Load, run, slos, small_files};
+use evenkeel_audit::{Auditor, Event, Expected, Log, Terms, explain, verify};
+use evenkeel_core::{FlowId, Outcome, Record, RequestId, Time};
 use proptest::prelude::*;
 
 fn loads() -> impl Strategy<Value = Load> {
@@ -85,4 +85,21 @@ fn a_crowded_volume_is_told_so() {
     let mut idle = idle;
     Log::open(folder.path()).expect("opens").for_each(|event| idle.on_event(&event.expect("whole")));
     assert_eq!(explain(&idle.finish(None), "volume-0", None).expect("known").answer, "idle");
+}
+
+#[test]
+fn a_removed_volume_keeps_its_account_when_its_number_is_given_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load: Load = (0..20).map(|n| (n * 20, 0, 0)).collect();
+    let live = run(folder.path(), &load, 5, u64::MAX, small_files(), true);
+    let mut auditor = Auditor::new();
+    Log::open(folder.path()).expect("opens").for_each(|event| auditor.on_event(&event.expect("whole")));
+    auditor.on_event(&Event::Remove { at: live.end, flow: FlowId(0) });
+    let terms = Terms { flow: FlowId(0), at: live.end, name: "other".into(), slo: slos().swap_remove(2) };
+    auditor.on_event(&Event::Configure(terms));
+    let audit = auditor.finish(Some(live.end));
+    assert_eq!(audit.removed[0].name, "volume-0");
+    assert_eq!(audit.removed[0].account, live.accounts[0]);
+    assert_eq!(audit.flows[&FlowId(0)].account.offered, 0);
+    assert_eq!(audit.name_of(FlowId(0)), "other");
 }

@@ -168,7 +168,7 @@ fn a_log_that_is_rewritten_needs_the_key() {
 
 #[test]
 fn files_that_are_missing_or_cut_are_named() {
-    let folder = log(40_000);
+    let folder = log(26_000);
     let all = files(folder.path());
     assert!(all.len() >= 4, "{} files", all.len());
     assert!(!is_found(folder.path()));
@@ -193,7 +193,7 @@ fn files_that_are_missing_or_cut_are_named() {
 fn the_log_stays_within_its_bound_and_says_what_made_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits { file_bytes: Limits::FILE_BYTES_MIN, total_bytes: 3 * Limits::FILE_BYTES_MIN };
-    let load: Load = (0..60_000).map(|n| (n, n as u32 % 3, n as u8)).collect();
+    let load: Load = (0..36_000).map(|n| (n, n as u32 % 3, n as u8)).collect();
     run(folder.path(), &load, 1, 200, limits, true);
     let bytes: u64 = files(folder.path()).iter().map(|path| fs::metadata(path).expect("there").len()).sum();
     assert!(bytes <= limits.total_bytes + 300 * 1024, "{bytes}");

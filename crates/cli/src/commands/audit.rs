@@ -132,7 +132,7 @@ pub(crate) fn run_explain(args: &ExplainArgs) -> u8 {
         Err(error) => return failed(&error.to_string(), args.json),
     };
     let Some(told) = explain(&audit, &args.volume, args.at) else {
-        let known: Vec<&str> = audit.flows.values().map(|flow| flow.name.as_str()).collect();
+        let known: Vec<&str> = audit.volumes().map(|flow| flow.name.as_str()).collect();
         let message = format!("the log knows no volume {:?}; it knows {}", args.volume, known.join(", "));
         return failed(&message, args.json);
     };
@@ -229,7 +229,7 @@ fn verified_text(verified: &Verification, args: &VerifyArgs) -> String {
 }
 
 fn text(audit: &Audit, input: &Path) -> String {
-    let mut text = format!("{}: {} volumes\n", input.display(), audit.flows.len());
+    let mut text = format!("{}: {} volumes\n", input.display(), audit.volumes().count());
     let heads = [
         ("volume", Align::Left),
         ("class", Align::Left),
@@ -238,9 +238,9 @@ fn text(audit: &Audit, input: &Path) -> String {
         ("missed", Align::Right),
         ("outside", Align::Right),
     ];
-    let rows: Vec<[String; 6]> = audit.flows.values().flat_map(rows).collect();
+    let rows: Vec<[String; 6]> = audit.volumes().flat_map(rows).collect();
     text += &text_table(heads, &rows);
-    for flow in audit.flows.values() {
+    for flow in audit.volumes() {
         let _ = writeln!(text, "{}: {}", flow.name, flow.account.explanation);
         if flow.missed() > 0 {
             text += &blame_text(audit, flow);
