@@ -2,8 +2,11 @@
 
 use clap::{Parser, Subcommand};
 
+mod audit;
 mod check;
 mod config;
+mod plan;
+mod replay;
 mod schedulers;
 mod trace;
 
@@ -25,6 +28,12 @@ enum Command {
     Schedulers(schedulers::SchedulersArgs),
     /// Look at block traces, convert, cut, scale, merge and generate them
     Trace(Box<trace::TraceArgs>),
+    /// Find promises for traces, and whether promises fit
+    Plan(plan::PlanArgs),
+    /// Who kept the agreement, whose doing each miss was, and is the log as it was written
+    Audit(audit::AuditArgs),
+    /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
+    Explain(audit::ExplainArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -42,6 +51,9 @@ pub(crate) fn run() -> u8 {
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Audit(args) => audit::run(&args),
+        Command::Explain(args) => audit::run_explain(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),
