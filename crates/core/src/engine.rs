@@ -12,6 +12,7 @@ use crate::envelope::{Cascade, TokenBucket};
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
 use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Cost, Rate, Span, Time};
 
 /// What a driver tells the engine.
@@ -353,9 +354,7 @@ impl Engine {
             return Err(ConfigureError::FlowOutOfRange(flow).into());
         }
         self.scheduler.configure(now, flow, &slo)?;
-        if self.flows.len() <= flow.index() {
-            self.flows.resize(flow.index() + 1, None);
-        }
+        table::cover(&mut self.flows, flow.index() + 1, None);
         let entry = &mut self.flows[flow.index()];
         *entry = Some(Flow::configured(entry.take(), now, slo));
         Ok(())

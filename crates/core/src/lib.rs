@@ -25,9 +25,12 @@ pub mod envelope;
 pub mod request;
 pub mod sched;
 pub mod slo;
+mod table;
 pub mod units;
 
+mod exact_heap;
 mod heap;
+mod packed;
 mod queue;
 
 pub use depth::{DepthControl, DepthError};

@@ -27,6 +27,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Span, Time, Weight};
 
 /// How the requests of a guaranteed flow get their start tags.
@@ -194,13 +195,11 @@ impl<R: StartRule> EarliestDue<R> {
         }
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.by_finish.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -210,6 +209,7 @@ impl<R: StartRule> EarliestDue<R> {
         if let Role::Guaranteed(rule) = &mut flow.role {
             rule.reconfigure(now, envelope);
         } else {
+            self.by_finish.cover(id.index() + 1);
             self.fair.withdraw(id);
             let role = Role::Guaranteed(R::new(now, envelope));
             *flow = Flow { role, queue: flow.queue, ..Flow::ABSENT };
@@ -229,6 +229,7 @@ impl<R: StartRule> EarliestDue<R> {
             flow.weight = weight;
             return;
         }
+        self.fair.cover(id.index() + 1);
         *flow = Flow { role: Role::Background, weight, queue: flow.queue, ..Flow::ABSENT };
         if let Some(head) = flow.queue.front(&self.slab) {
             self.fair.enter(id, 0, head.sequence);

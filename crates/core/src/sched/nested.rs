@@ -64,6 +64,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Span, Time, Weight};
 
 /// The Nested QoS scheduler.
@@ -196,13 +197,11 @@ impl Nested {
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::absent());
-            self.by_deadline.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::absent());
         }
     }
 }
@@ -224,6 +223,11 @@ impl Scheduler for Nested {
         }
         self.advance(now);
         self.cover(flow);
+        if slo.is_background() {
+            self.fair.cover(flow.index() + 1);
+        } else {
+            self.by_deadline.cover(flow.index() + 1);
+        }
         let known = &mut self.flows[flow.index()];
         known.reclass(self.now, slo.classes());
         known.weight = slo.weight();

@@ -20,6 +20,7 @@ use crate::heap::Key;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Time, Weight};
 
 /// The request at the head of a queue.
@@ -136,9 +137,7 @@ impl<D: Discipline> Tagged<D> {
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.background.cover(flows);
-            self.discipline.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -150,6 +149,7 @@ impl<D: Discipline> Tagged<D> {
             return;
         }
         self.background.withdraw(id);
+        self.discipline.cover(id.index() + 1);
         *flow = Flow { role: Role::Guaranteed, queue: flow.queue, ..Flow::ABSENT };
         self.discipline.admit(self.now, id, envelope, slo);
         let (queue, now, discipline) = (flow.queue, self.now, &mut self.discipline);
@@ -170,6 +170,7 @@ impl<D: Discipline> Tagged<D> {
         if flow.role == Role::Guaranteed {
             self.discipline.dismiss(id);
         }
+        self.background.cover(id.index() + 1);
         *flow = Flow { role: Role::Background, weight, queue: flow.queue, ..Flow::ABSENT };
         if let Some(head) = self.head(id) {
             self.background.enter(id, 0, head.sequence);
