@@ -2,7 +2,7 @@
 
 /// A number that is stored on a multiple of 8 bytes. Read and written as a whole: `.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub(crate) struct Packed<T: Copy>(pub(crate) T);
 
 const _: () = assert!(align_of::<Packed<u128>>() == 8);

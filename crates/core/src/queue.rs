@@ -24,7 +24,7 @@ pub(crate) const WAITING_MAX: usize = NONE as usize;
 
 /// A request that waits. Packed, because the tag would otherwise align it to 16 bytes and cost it 8.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub(crate) struct Waiting {
     /// The scheduler's tag, whatever it means to it.
     pub(crate) tag: u128,

@@ -102,7 +102,7 @@ struct Promise {
 
 /// What fits into the last bytes of a stamper.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(packed)]
+#[repr(Rust, packed)]
 struct Notes {
     /// The largest cost that has arrived, in thousandths. What is above 2³² is held there: beside such
     /// a request nothing of a σ that ordinary requests fit into is worth lending.
