@@ -24,6 +24,7 @@ use super::fair::FairShare;
 use super::stamp::{EPOCH, Stamper};
 use super::{Arrival, ConfigureError, Decision};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
@@ -83,7 +84,7 @@ struct Flow<R> {
     latency: Span,
     /// Background: weight and virtual finish tag of the last request served.
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 const _: () =
@@ -142,7 +143,7 @@ impl<R: StartRule> EarliestDue<R> {
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, start));
         if flow.queue.len() == 1 {
             match flow.role {
-                Role::Background => self.fair.enter(id, flow.virtual_finish, self.sequence),
+                Role::Background => self.fair.enter(id, flow.virtual_finish.0, self.sequence),
                 _ => self.rekey(id),
             }
         }
@@ -180,7 +181,7 @@ impl<R: StartRule> EarliestDue<R> {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
@@ -244,7 +245,7 @@ impl<R: StartRule> Flow<R> {
         queue: Fifo::EMPTY,
         latency: Span::ZERO,
         weight: Weight::ONE,
-        virtual_finish: 0,
+        virtual_finish: Packed(0),
     };
 
     /// The start tag of a request that arrives now; background requests have none.

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use super::fair::FairShare;
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::heap::Key;
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
@@ -88,7 +89,7 @@ struct Flow {
     queue: Fifo,
     /// Background: weight and virtual finish tag of the last request served.
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 const _: () = assert!(size_of::<Flow>() <= 48, "room for a discipline's tags within 144 bytes");
@@ -106,7 +107,7 @@ impl Head {
 
 impl Flow {
     const ABSENT: Self =
-        Self { role: Role::Absent, queue: Fifo::EMPTY, weight: Weight::ONE, virtual_finish: 0 };
+        Self { role: Role::Absent, queue: Fifo::EMPTY, weight: Weight::ONE, virtual_finish: Packed(0) };
 }
 
 impl<D: Discipline> Tagged<D> {
@@ -190,7 +191,7 @@ impl<D: Discipline> Tagged<D> {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.background.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.background.serve(waiting.request.cost, flow.weight, successor);
         Decision::Dispatch(waiting.dispatch(None))
     }
 }
@@ -249,7 +250,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
             if guaranteed {
                 self.discipline.enter(id, Head::of(&waiting));
             } else {
-                self.background.enter(id, flow.virtual_finish, waiting.sequence);
+                self.background.enter(id, flow.virtual_finish.0, waiting.sequence);
             }
         }
         Ok(())
