@@ -55,7 +55,7 @@ fn every_scenario_of_the_repository_runs_and_keeps_its_promises() {
             count += 1;
         }
     }
-    assert!(count >= 8, "{count} scenarios");
+    assert!(count >= 9, "{count} scenarios");
 }
 
 #[test]
@@ -151,15 +151,20 @@ fn broken_promises_are_exit_code_1() {
 fn mistakes_are_exit_code_2_and_say_where() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("bad.toml");
-    std::fs::write(&file, "duration = \"1 s\"\n[device]\nrat = \"1 IOPS\"\n").expect("writable");
+    std::fs::write(&file, "duration = \"1 s\"\n[device]\nrat = \"1 IOPS\"\n[flow.a]\n").expect("writable");
     let name = file.to_str().expect("UTF-8");
     let ran = run(&["simulate", name]);
     assert_eq!(ran.code, 2);
-    for part in ["bad.toml:3:1", "device.rat: unknown key", "did you mean `rate`?"] {
+    for part in [
+        "bad.toml:3:1",
+        "device.rat: unknown key",
+        "did you mean `rate`?",
+        "flow.a.workload: the key is missing",
+    ] {
         assert!(ran.stderr.contains(part), "{part} is missing in {}", ran.stderr);
     }
     let ran = run(&["compare", name, "--schedulers", "fcfs", "--json"]);
-    assert_eq!((ran.code, &ran.json()["problems"][0]["line"]), (2, &Value::from(3)));
+    assert_eq!((ran.code, &ran.json()["problems"][1]["line"]), (2, &Value::from(3)));
     let ran = run(&["simulate", "scenarios/mm1.toml", "--scheduler", "fifo"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("there is no scheduler \"fifo\"; write one of pclock"), "{}", ran.stderr);
@@ -171,4 +176,19 @@ fn the_schema_is_printed() {
     let ran = run(&["simulate", "--schema"]);
     assert_eq!(ran.code, 0);
     assert!(ran.json()["properties"]["flow"].is_object());
+}
+
+#[test]
+fn every_key_of_scenarios_is_in_the_reference() {
+    let schema = run(&["simulate", "--schema"]).json();
+    let text = std::fs::read_to_string(root().join("docs/simulator.md")).expect("it is there");
+    let mut tables = vec![&schema];
+    tables.extend(schema["$defs"].as_object().expect("definitions").values());
+    let keys = tables.iter().filter_map(|table| table["properties"].as_object()).flat_map(|keys| keys.keys());
+    let is_explained = |key: &&String| {
+        let forms = [format!("`{key}`"), format!("[{key}]"), format!("[{key}."), format!("{key} = ")];
+        forms.iter().any(|form| text.contains(form))
+    };
+    let missing: Vec<&String> = keys.filter(|key| !is_explained(key)).collect();
+    assert!(missing.is_empty(), "docs/simulator.md does not explain {missing:?}");
 }

@@ -96,13 +96,20 @@ impl Check {
     /// `value` must lie within `tolerance` of `expected`; all in `unit`.
     #[must_use]
     pub fn near(law: impl Into<String>, value: f64, expected: f64, tolerance: f64, unit: &str) -> Self {
-        let found = format!("{} {unit}, expected {} ± {} {unit}", number(value), number(expected), number(tolerance));
+        let found =
+            format!("{} {unit}, expected {} ± {} {unit}", number(value), number(expected), number(tolerance));
         Self::new(law, found, tolerance - (value - expected).abs())
     }
 
     /// `value` must lie within `percent` of `expected`.
     #[must_use]
-    pub fn within_percent(law: impl Into<String>, value: f64, expected: f64, percent: f64, unit: &str) -> Self {
+    pub fn within_percent(
+        law: impl Into<String>,
+        value: f64,
+        expected: f64,
+        percent: f64,
+        unit: &str,
+    ) -> Self {
         let off = 100.0 * (value - expected) / expected;
         let found = format!(
             "{} {unit} for {} {unit}: {} % off, at most {} %",

@@ -65,7 +65,11 @@ fn verdict(study: &Study) -> String {
 fn markdown(experiment: &Experiment, study: &Study) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "# {}: {}\n", experiment.id, experiment.title);
-    let _ = writeln!(text, "Source: {}. Run it with `evenkeel reproduce {}`.\n", experiment.source, experiment.id);
+    let _ = writeln!(
+        text,
+        "Source: {}. Run it with `evenkeel reproduce {}`.\n",
+        experiment.source, experiment.id
+    );
     for (index, figure) in study.figures.iter().enumerate() {
         let _ = writeln!(text, "![{}]({})\n", figure.title, figure_name(experiment.id, index));
     }

@@ -5,14 +5,14 @@
 //!                                                    server 2 ┘  from the law, whoever serves it
 //!
 //!  servers   heap of instants at which each becomes free      an access goes to the first one
-//!  finished  heap of (finish, order of submission, token)
+//!  finished  heap of (finish, order of submission, token, service time)
 //! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 
-use evenkeel_core::Time;
+use evenkeel_core::{Span, Time};
 use evenkeel_device::{Device, Finished, Io};
 
 use crate::random::{Law, Random};
@@ -23,7 +23,7 @@ pub struct RandomServers {
     law: Law,
     random: Random,
     free: BinaryHeap<Reverse<Time>>,
-    finished: BinaryHeap<Reverse<(Time, u64, u64)>>,
+    finished: BinaryHeap<Reverse<(Time, u64, u64, Span)>>,
     submitted: u64,
 }
 
@@ -43,7 +43,7 @@ impl Device for RandomServers {
         let begin = self.free.pop().map_or(now, |Reverse(free)| free.max(now));
         let finish = begin + service;
         self.free.push(Reverse(finish));
-        self.finished.push(Reverse((finish, self.submitted, io.token)));
+        self.finished.push(Reverse((finish, self.submitted, io.token, service)));
         self.submitted += 1;
     }
 
@@ -55,7 +55,7 @@ impl Device for RandomServers {
         if self.next_event()? > now {
             return None;
         }
-        let Reverse((at, _, token)) = self.finished.pop()?;
-        Some(Finished { token, at })
+        let Reverse((at, _, token, busy)) = self.finished.pop()?;
+        Some(Finished { token, at, busy })
     }
 }

@@ -15,7 +15,7 @@
 
 use evenkeel_core::{
     Completion, ConfigureError, Engine, FlowId, Input, InputError, Outcome, Output, Record, Request,
-    Scheduler, Slo, SpareCapacity, Submission, Ticket, Time,
+    Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
 };
 use evenkeel_device::{Device, Io};
 
@@ -251,7 +251,7 @@ impl<O: Observer> Simulation<O> {
     fn step(&mut self) -> Result<(), SimError> {
         let now = self.now;
         while let Some(finished) = self.device.poll_completion(now) {
-            self.complete(finished.token)?;
+            self.complete(finished.token, finished.busy)?;
         }
         while let Some(event) = self.events.pop_due(now) {
             match event {
@@ -281,8 +281,8 @@ impl<O: Observer> Simulation<O> {
         self.observer.on_submit(self.now, submission, self.engine.outstanding());
     }
 
-    fn complete(&mut self, token: u64) -> Result<(), SimError> {
-        let completion = Completion::new(Ticket::from_bits(token), Outcome::Done);
+    fn complete(&mut self, token: u64, busy: Span) -> Result<(), SimError> {
+        let completion = Completion::new(Ticket::from_bits(token), Outcome::Done).with_service(busy);
         self.engine
             .handle_input(self.now, Input::Completion(completion))
             .map_err(|_| SimError::Stray(token))?;

@@ -9,6 +9,7 @@ use common::{configured, constant, ms, one, slo, source};
 use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::*;
 use evenkeel_sim::*;
+use evenkeel_trace::TraceRequest;
 
 struct Counting;
 
@@ -31,6 +32,19 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// A trace without end: memory must not depend on its length.
+fn trace() -> SourceConfig {
+    let request = |number: u64| TraceRequest {
+        at: Time::from_millis(25 * number),
+        volume: 0,
+        operation: Operation::Read,
+        offset: 4096 * number,
+        length: 4096,
+    };
+    let load = Load::Trace(Box::new((0..).map(move |number| Ok(request(number)))));
+    SourceConfig { load, ..source(4, 0, Pace::Constant(Rate::default())) }
+}
+
 #[test]
 fn the_steady_state_does_not_allocate() {
     let rate = Rate::per_second(50);
@@ -43,15 +57,15 @@ fn the_steady_state_does_not_allocate() {
     let setup = Setup {
         seed: 1,
         engine: Engine::new(Box::new(PClock::new()), one()),
-        device: constant(400),
-        changes: configured(paces.iter().map(|_| slo(5, 50, 100)).collect()),
-        sources: (0..).zip(paces).map(|(flow, pace)| source(flow, 0, pace)).collect(),
+        device: constant(450),
+        changes: configured(vec![slo(5, 50, 100); paces.len() + 1]),
+        sources: (0..).zip(paces).map(|(flow, pace)| source(flow, 0, pace)).chain([trace()]).collect(),
     };
     let mut simulation = Simulation::new(setup, ()).expect("good");
     simulation.run_until(ms(20_000)).expect("good");
     let (before, arrived) = (ALLOCATIONS.load(Ordering::Relaxed), simulation.arrived());
     simulation.run_until(ms(60_000)).expect("good");
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    assert!(simulation.arrived() - arrived > 7_000);
+    assert!(simulation.arrived() - arrived > 8_000);
     assert_eq!(allocations, 0);
 }

@@ -113,6 +113,25 @@ impl<'t> Table<'t> {
             .collect()
     }
 
+    /// Whether `name` is there; that alone does not make it a known key.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
+    /// Reports a problem with the value of `name`, or with the table if it is not there.
+    pub fn refuse(
+        &self,
+        report: &mut Report,
+        name: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        let span = entry.map_or(self.header.clone(), |entry| entry.value.span());
+        report.add(span, child_key(&self.key, name), message, remedy);
+    }
+
     /// Reports every key that nothing asked for.
     pub fn finish(self, report: &mut Report) {
         for entry in self.entries.iter().filter(|entry| !entry.taken) {
@@ -205,6 +224,11 @@ impl<'t> Item<'t> {
         self.quantity(report, &values::RATE, values::rate)
     }
 
+    /// A bandwidth with its unit, in bytes per second: `"160 MB/s"`.
+    pub fn bandwidth(&self, report: &mut Report) -> Option<u64> {
+        self.quantity(report, &values::BANDWIDTH, values::bandwidth)
+    }
+
     /// One of a few words.
     pub fn choice<T: Copy>(&self, report: &mut Report, choices: &[(&'static str, T)]) -> Option<T> {
         let text = self.text(report)?;
@@ -220,9 +244,19 @@ impl<'t> Item<'t> {
         found
     }
 
+    /// Whether it is a text.
+    pub const fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
     /// Whether it is a list.
     pub const fn is_list(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
+    }
+
+    /// Whether it is a table.
+    pub const fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
     }
 
     /// A table, inline or with a header of its own.

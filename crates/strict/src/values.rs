@@ -26,6 +26,9 @@ impl Fault {
 }
 
 /// A time: `100 ms`.
+///
+/// # Errors
+/// If it is not exactly a multiple of the smallest step, or has no unit.
 pub fn span(text: &str) -> Result<Span, Fault> {
     TIME.read(text).map(Span::from_nanos)
 }
@@ -33,6 +36,14 @@ pub fn span(text: &str) -> Result<Span, Fault> {
 /// A number of bytes: `1 GiB`.
 pub fn bytes(text: &str) -> Result<u64, Fault> {
     BYTES.read(text)
+}
+
+/// A bandwidth: `160 MB/s`, in bytes per second.
+///
+/// # Errors
+/// See [`span`].
+pub fn bandwidth(text: &str) -> Result<u64, Fault> {
+    BANDWIDTH.read(text)
 }
 
 /// A rate: `200 IOPS`.
@@ -152,6 +163,33 @@ pub static RATE: Quantity = Quantity {
         ("k iops", "IOPS, with the thousands written out"),
     ],
     step: "0.001 IOPS",
+};
+
+/// Bandwidths, in bytes per second.
+pub static BANDWIDTH: Quantity = Quantity {
+    noun: "a bandwidth",
+    example: "160 MB/s",
+    units_text: "B/s, KB/s, MB/s or GB/s (or KiB/s, MiB/s, GiB/s: powers of 1024)",
+    units: &[
+        ("B/s", 1),
+        ("KB/s", 1_000),
+        ("MB/s", 1_000_000),
+        ("GB/s", 1_000_000_000),
+        ("KiB/s", 1 << 10),
+        ("MiB/s", 1 << 20),
+        ("GiB/s", 1 << 30),
+    ],
+    mistakes: &[
+        ("mb", "MB/s"),
+        ("gb", "GB/s"),
+        ("mib", "MiB/s"),
+        ("gib", "GiB/s"),
+        ("mbps", "MB/s, with 8 bits to a byte"),
+        ("gbps", "GB/s, with 8 bits to a byte"),
+        ("mbit/s", "MB/s, with 8 bits to a byte"),
+        ("gbit/s", "GB/s, with 8 bits to a byte"),
+    ],
+    step: "1 B/s",
 };
 
 static REQUESTS: Quantity = Quantity {
@@ -308,6 +346,7 @@ mod tests {
         assert_eq!(bytes("2 TB"), Ok(2_000_000_000_000));
         assert_eq!(rate("62.5 IOPS"), Ok(Rate::from_millis(62_500)));
         assert_eq!(rate("200/s"), Ok(Rate::per_second(200)));
+        assert_eq!(bandwidth("0.5 MB/s"), Ok(500_000));
         assert_eq!(requests("2.5"), Ok(Cost::from_millis(2_500)));
     }
 

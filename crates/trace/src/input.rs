@@ -289,3 +289,50 @@ impl<R: BufRead> Read for ZstdFrames<R> {
 fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives at most `step` bytes at a time.
+    struct Slowly(Cursor<Vec<u8>>, usize);
+
+    impl Read for Slowly {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = buffer.len().min(self.1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Lines of any length around the limit come as splitting says, long ones as their fronts.
+        #[test]
+        fn lines_are_as_splitting_says(
+            lengths in prop::collection::vec(prop_oneof![0_usize..100, HEAD - 3..HEAD + 3, 200_000_usize..400_000], 1..8),
+            step in 1_000_usize..100_000, ended: bool,
+        ) {
+            let line = |(number, length): (usize, &usize)| vec![b'a' + number as u8; *length];
+            let lines: Vec<Vec<u8>> = lengths.iter().enumerate().map(line).collect();
+            let mut text = lines.join(&b'\n');
+            if ended {
+                text.push(b'\n');
+            }
+            let mut input = Input::new(Slowly(Cursor::new(text), step)).unwrap();
+            let last = lines.len() - 1;
+            for (number, wanted) in lines.iter().enumerate() {
+                if number == last && !ended && wanted.is_empty() {
+                    break;
+                }
+                let found = input.line().unwrap().expect("a line");
+                prop_assert_eq!(found.ended, number < last || ended);
+                prop_assert!(wanted.starts_with(found.text));
+                let right = if found.too_long { wanted.len() >= HEAD } else { found.text.len() == wanted.len() };
+                prop_assert!(right);
+            }
+            prop_assert!(input.line().unwrap().is_none());
+        }
+    }
+}

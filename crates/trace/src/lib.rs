@@ -21,6 +21,7 @@ use evenkeel_core::{Operation, Time};
 pub mod csv;
 pub mod error;
 pub mod format;
+pub mod generate;
 pub mod reader;
 pub mod statistics;
 pub mod transform;

@@ -91,7 +91,7 @@ pub struct Writer {
     drop: bool,
     sink: Sink,
     written: Written,
-    /// Volumes that were introduced (fio), and whether all names are numbers (DiskSim, MQSim, SPC).
+    /// Volumes that a log of fio has introduced.
     introduced: Vec<bool>,
     line: Vec<u8>,
 }
@@ -212,6 +212,9 @@ impl Writer {
                 Err("a part of a sector of 512 bytes")
             }
             Format::Blkparse if request.operation == Operation::WriteZeroes => Err("writing zeroes"),
+            Format::Blkparse if volumes.first().is_some_and(|first| is_device(first)) && !is_device(name) => {
+                Err("a volume that is not major,minor, where others are")
+            }
             Format::FioV3 if request.operation == Operation::WriteZeroes => Err("writing zeroes"),
             Format::FioV3 if name.contains(char::is_whitespace) => Err("white space in a volume's name"),
             Format::Csv | Format::Msr if name.contains([',', '\n', '"']) => {
@@ -219,6 +222,9 @@ impl Writer {
             }
             Format::Msr if request.at.as_nanos() / 100 > u64::MAX / 100 - FILETIME_2000 => {
                 Err("a time that far ahead")
+            }
+            Format::Spc | Format::DiskSim | Format::MqSim if numbered(volumes) && !is_number(name) => {
+                Err("a volume that is no number, where others are")
             }
             _ => Ok(()),
         }
@@ -234,8 +240,8 @@ impl Writer {
         let nanos = at.as_nanos();
         let unnamed = volume.to_string();
         let name = volumes.get(volume as usize).map_or(unnamed.as_str(), String::as_str);
-        // Where only numbers are allowed, the name if it is one.
-        let number = if name.parse::<u32>().is_ok() { name } else { unnamed.as_str() };
+        // Where only numbers are allowed: the names if they are, the order of appearance if not.
+        let number = if numbered(volumes) { name } else { unnamed.as_str() };
         let (sector, sectors) = (offset / 512, length / 512);
         let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
         let read = operation == Operation::Read;
@@ -275,7 +281,8 @@ impl Writer {
                 }
             }
             _ => {
-                let device = if is_device(name) { name.to_owned() } else { format!("0,{volume}") };
+                let devices = volumes.first().is_some_and(|first| is_device(first));
+                let device = if devices { name.to_owned() } else { format!("0,{volume}") };
                 let letters = match operation {
                     Operation::Read => "R",
                     Operation::Trim => "D",
@@ -288,6 +295,15 @@ impl Writer {
             }
         }
     }
+}
+
+/// Whether the volumes are called by numbers; the first one tells.
+fn numbered(volumes: &[String]) -> bool {
+    volumes.first().is_some_and(|name| is_number(name))
+}
+
+fn is_number(name: &str) -> bool {
+    name.parse::<u32>().is_ok()
 }
 
 /// Whether a name is `major,minor`.

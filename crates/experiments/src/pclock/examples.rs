@@ -1,6 +1,7 @@
 //! The worked examples.
 
-use evenkeel_core::{Cost, Envelope, Rate, Span, required_capacity};
+use evenkeel_core::admission::required_capacity;
+use evenkeel_core::{Cost, Envelope, Rate, Span};
 use evenkeel_report::simulation::throughput;
 use evenkeel_sim::Summary;
 use evenkeel_sim::summary::FlowSummary;
@@ -16,7 +17,9 @@ pub(super) fn case_1(context: &Context) -> Result<Study, ExperimentError> {
     let pclock = context.run(&scenario, "pclock", scenario.seed)?;
     let wf2q = context.run(&scenario, "wf2q+", scenario.seed)?;
     let mut study = Study { seeds: vec![scenario.seed], ..Study::default() };
-    let worst = |summary: &Summary, name: &str| Ok(flow(summary, name)?.latency.latency_max_us / 1e3);
+    let worst = |summary: &Summary, name: &str| -> Result<f64, ExperimentError> {
+        Ok(flow(summary, name)?.latency.latency_max_us / 1e3)
+    };
     // A request in service is not preempted: one service time of 10 ms on top of each bound.
     study
         .check(Check::at_most("pClock: the burst of f_B within 250 ms", worst(&pclock, "f_b")?, 260.0, "ms"))
@@ -33,7 +36,9 @@ pub(super) fn case_1(context: &Context) -> Result<Study, ExperimentError> {
         &["flow", "pClock, paper", "pClock, ours", "WF2Q+, paper", "WF2Q+, ours"],
         vec![row("f_a", ["≤ 500", "–"])?, row("f_b", ["≤ 250", "up to 500"])?],
     );
-    study.note("Bounds are checked with one service time (10 ms) on top: a request in service is not preempted.");
+    study.note(
+        "Bounds are checked with one service time (10 ms) on top: a request in service is not preempted.",
+    );
     for (summary, title) in [(&pclock, "Case 1 under pClock"), (&wf2q, "Case 1 under WF2Q+")] {
         let mut lines = evenkeel_report::simulation::latency(summary);
         title.clone_into(&mut lines.title);
@@ -51,9 +56,13 @@ pub(super) fn case_2(context: &Context) -> Result<Study, ExperimentError> {
         let (a, b) = (served(&summary, "f_a", 2.0, 3.0)?, served(&summary, "f_b", 2.0, 3.0)?);
         rows.push(vec![scheduler.to_owned(), number(a), number(b)]);
         if scheduler == "pclock" {
-            study
-                .check(Check::near("pClock: f_A in [2, 3] s", a, 50.0, 2.0, "IOPS"))
-                .check(Check::near("pClock: f_B in [2, 3] s", b, 50.0, 2.0, "IOPS"));
+            study.check(Check::near("pClock: f_A in [2, 3] s", a, 50.0, 2.0, "IOPS")).check(Check::near(
+                "pClock: f_B in [2, 3] s",
+                b,
+                50.0,
+                2.0,
+                "IOPS",
+            ));
         } else {
             study.check(Check::at_most(format!("{scheduler}: f_A is starved in [2, 3] s"), a, 2.0, "IOPS"));
         }
@@ -71,9 +80,15 @@ pub(super) fn capacity(_context: &Context) -> Result<Study, ExperimentError> {
             .map_err(|error| ExperimentError::Other(error.to_string()))
     };
     let flows = [envelope(50, 50, 200)?, envelope(110, 100, 600)?];
-    let need = required_capacity(&flows).as_millis() as f64 / 1e3;
+    let need = required_capacity(&flows).capacity.as_millis() as f64 / 1e3;
     let mut study = Study::default();
-    study.check(Check::near("⟨50, 50/s, 200 ms⟩ and ⟨110, 100/s, 600 ms⟩ together", need, 300.0, 0.0, "IOPS"));
+    study.check(Check::near(
+        "⟨50, 50/s, 200 ms⟩ and ⟨110, 100/s, 600 ms⟩ together",
+        need,
+        300.0,
+        0.0,
+        "IOPS",
+    ));
     let rows = vec![vec!["System Capacity Constraint".to_owned(), "300".to_owned(), number(need)]];
     study.table("Capacity needed, IOPS", &["", "paper", "ours"], rows);
     Ok(study)

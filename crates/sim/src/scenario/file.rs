@@ -32,8 +32,8 @@ pub struct ScenarioFile {
     pub spare: Option<SpareText>,
     /// Requests outstanding at the device: 1 to 65536. The number of servers by default.
     pub depth: Option<u32>,
-    /// The device.
-    pub device: super::device::DeviceSection,
+    /// The device: `rate` and `servers`, the name of a drive, or a description with a `kind`.
+    pub device: super::device::DeviceText,
     /// The flows by name, `[flow.NAME]`; their order in the file is that of arrivals at one instant.
     pub flow: BTreeMap<String, FlowSection>,
     /// What changes in the course of the run, `[[change]]`.

@@ -30,7 +30,7 @@ mod trace;
 mod words;
 mod workload;
 
-pub use device::{DeviceSection, ServiceKind};
+pub use device::{DeviceConfig, DeviceText};
 pub use file::{
     AccessSection, ArrivalKind, ChangeSection, FlowSection, LawKind, PatternKind, ScenarioFile, SlaSection,
     WorkloadSection,
@@ -68,7 +68,7 @@ pub struct Scenario {
     /// The dispatch depth.
     pub depth: NonZeroU32,
     /// The device.
-    pub device: DeviceSection,
+    pub device: DeviceConfig,
     /// The flows, in the order of the file.
     pub flows: Vec<ScenarioFlow>,
     changes: Vec<(Time, ScenarioChange)>,
@@ -147,8 +147,13 @@ pub fn load(path: &Path) -> Result<Scenario, ConfigError> {
 pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     let refused = |problems| ConfigError::new(path.to_owned(), text.to_owned(), problems);
     let document = evenkeel_strict::document(text).map_err(refused)?;
-    let file: ScenarioFile =
-        toml::from_str(text).map_err(|error| refused(vec![check::translated(&error, document.get_ref())]))?;
+    let mut report = evenkeel_strict::Report::default();
+    let device = device::read(&mut report, document.get_ref());
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| {
+        let mut problems = std::mem::take(&mut report.problems);
+        problems.push(check::translated(&error, document.get_ref()));
+        refused(problems)
+    })?;
     // The parser sorts by name; the order of flows is that of the file.
     let mut order: Vec<(usize, &str)> = match document.get_ref().get("flow").map(toml::Spanned::get_ref) {
         Some(DeValue::Table(flows)) => {
@@ -159,9 +164,15 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     order.sort_unstable();
     let names: Vec<&str> = order.into_iter().map(|(_, name)| name).collect();
     let mut checker = check::Checker::new(document.get_ref());
-    let mut scenario = resolve::scenario(&mut checker, &file, &names, path);
-    scenario.hash = blake3::hash(text.as_bytes()).to_hex().to_string();
-    if checker.problems.is_empty() { Ok(scenario) } else { Err(refused(checker.problems)) }
+    let scenario = resolve::scenario(&mut checker, &file, device.as_ref(), &names, path);
+    checker.problems.append(&mut report.problems);
+    match (scenario, checker.problems.is_empty()) {
+        (Some(scenario), true) => {
+            let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
+            Ok(Scenario { hash, ..scenario })
+        }
+        _ => Err(refused(checker.problems)),
+    }
 }
 
 impl Scenario {

@@ -4,13 +4,14 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use evenkeel_core::{Envelope, FlowId, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight};
+use evenkeel_strict::ShownBytes;
 use evenkeel_strict::suggest::closest;
 
 use super::check::Checker;
 use super::file::{ChangeSection, FlowSection, ScenarioFile, SlaSection};
 use super::schedulers::{scheduler, scheduler_names};
 use super::words::{OneOrMany, RateText, parts};
-use super::{Scenario, ScenarioChange, ScenarioFlow, workload};
+use super::{DeviceConfig, Scenario, ScenarioChange, ScenarioFlow, What, workload};
 use crate::dilated::SPEED_ONE;
 
 /// Windows of a run, at most: they are kept for every flow.
@@ -18,17 +19,18 @@ const WINDOWS_MAX: u64 = 100_000;
 const DEPTH_MAX: u32 = 65_536;
 const FLOWS_MAX: usize = 10_000;
 
-/// Resolves `file`, whose flows stand in the order of `names`; problems go to `checker`.
+/// Resolves `file`, whose flows stand in the order of `names`; problems go to `checker`. `None` without a
+/// device.
 pub(super) fn scenario(
     checker: &mut Checker<'_>,
     file: &ScenarioFile,
+    device: Option<&DeviceConfig>,
     names: &[&str],
     path: &Path,
-) -> Scenario {
+) -> Option<Scenario> {
     let scheduler_name = file.scheduler.clone().unwrap_or_else(|| "pclock".to_owned());
     check_scheduler(checker, &["scheduler"], &scheduler_name);
     check_times(checker, file);
-    file.device.check(checker);
     check_spare(checker, &["spare"], file.spare.is_some(), &scheduler_name);
     let depth = check_depth(checker, &["depth"], file.depth);
     if names.is_empty() || names.len() > FLOWS_MAX {
@@ -41,8 +43,10 @@ pub(super) fn scenario(
         .filter_map(|name| Some((name, file.flow.get(*name)?)))
         .map(|(name, section)| flow(checker, name, section, file, folder))
         .collect();
+    check_regions(checker, &flows, device.and_then(DeviceConfig::capacity));
     let changes = changes(checker, file, names, &flows);
-    Scenario {
+    let device = device?;
+    Some(Scenario {
         name: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(),
         description: file.description.clone().unwrap_or_default(),
         hash: String::new(),
@@ -53,10 +57,26 @@ pub(super) fn scenario(
         drain: file.drain.unwrap_or(false),
         scheduler: scheduler_name,
         spare: file.spare.map_or(SpareCapacity::Flows, |spare| spare.0),
-        depth: depth.unwrap_or(file.device.servers()),
-        device: file.device.clone(),
+        depth: depth.unwrap_or(device.parallelism()),
+        device: device.clone(),
         flows,
         changes,
+    })
+}
+
+/// Regions must lie on the device, where it has a size.
+fn check_regions(checker: &mut Checker<'_>, flows: &[ScenarioFlow], capacity: Option<u64>) {
+    let Some(capacity) = capacity else { return };
+    for flow in flows {
+        let beyond = flow.parts.iter().any(|part| match &part.what {
+            What::Generated(_, access) => access.offset.saturating_add(access.extent) > capacity,
+            What::Trace(_) => false,
+        });
+        if beyond {
+            let message = format!("its region ends beyond the device of {}", ShownBytes(capacity));
+            let remedy = "give access an offset and an extent that fit (\"1 GiB\" unless written)";
+            checker.refuse(&["flow", &flow.name, "access"], message, remedy);
+        }
     }
 }
 

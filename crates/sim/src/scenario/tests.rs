@@ -119,6 +119,29 @@ fn values_are_read_with_their_units_or_refused() {
 }
 
 #[test]
+fn a_device_is_a_rate_a_name_or_a_description() {
+    let flows = "[flow.a]\nworkload = { arrivals = \"closed\", outstanding = 4 }\n";
+    let named = parsed(&format!(
+        "duration = \"1 s\"\ndevice = \"flashsim-2009\"\n{flows}access = {{ extent = \"512 MiB\" }}\n"
+    ));
+    assert!(named.device.capacity().is_some());
+    assert!(summary(&named, 1).flows[0].served > 1_000);
+    let text = format!("duration = \"1 s\"\n[device]\nkind = \"constant-rate\"\nrate = \"50 IOPS\"\n{flows}");
+    assert_eq!(summary(&parsed(&text), 1).flows[0].served, 49, "the 50th ends with the run");
+    assert_eq!(
+        refused(&text.replace("constant-rate", "constant-rat"))[0].split("; ").next(),
+        Some("s.toml:3:8: device.kind: \"constant-rat\" is not known here")
+    );
+    let named = format!("duration = \"1 s\"\ndevice = \"flashsim-2008\"\n{flows}");
+    assert_eq!(
+        refused(&named),
+        ["s.toml:2:10: device: no drive is called \"flashsim-2008\"; did you mean \"flashsim-2009\"?"]
+    );
+    let beyond = format!("{}access = {{ extent = \"100 TiB\" }}\n", named.replace("2008", "2009"));
+    assert!(refused(&beyond)[0].contains("its region ends beyond the device of"));
+}
+
+#[test]
 fn every_problem_of_sense_is_told_at_once() {
     let text = SMALL
         .replace("warmup = \"500 ms\"", "warmup = \"5 s\"\nscheduler = \"pclok\"")

@@ -2,8 +2,8 @@
 
 use evenkeel_core::Span;
 
-const COLUMNS: usize = 240;
-const ROWS: usize = 120;
+const COLUMNS: usize = 160;
+const ROWS: usize = 80;
 
 /// A grid of time and address; when the trace outgrows it, neighbours become one. All volumes lie over
 /// each other.

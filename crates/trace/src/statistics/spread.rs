@@ -4,7 +4,8 @@ const SUB_BITS: u32 = 4;
 const SUBS: usize = 1 << SUB_BITS;
 const BINS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
 
-/// A log-linear histogram: bins of 1/16 of a power of two, so quantiles are at most 6.3 % too high.
+/// A log-linear histogram: bins of 1/16 of a power of two, each with the largest value it met, so
+/// quantiles are at most 6.3 % too high, and exact where a bin met one value only.
 ///
 /// ```text
 ///  0 1 2 … 15 | 16 … 31 | 32 34 … 62 | 64 68 … 124 | …
@@ -12,7 +13,8 @@ const BINS: usize = (64 - SUB_BITS as usize + 1) * SUBS;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Spread {
-    bins: Box<[u64]>,
+    /// How many values, and the largest of them.
+    bins: Box<[(u64, u64)]>,
     count: u64,
     least: u64,
     most: u64,
@@ -23,12 +25,13 @@ pub struct Spread {
 
 impl Spread {
     pub(super) fn new() -> Self {
-        let bins = vec![0; BINS].into_boxed_slice();
+        let bins = vec![(0, 0); BINS].into_boxed_slice();
         Self { bins, count: 0, least: u64::MAX, most: 0, mean: 0.0, squares: 0.0 }
     }
 
     pub(super) fn add(&mut self, value: u64) {
-        self.bins[bin_of(value)] += 1;
+        let bin = &mut self.bins[bin_of(value)];
+        *bin = (bin.0 + 1, bin.1.max(value));
         self.count += 1;
         self.least = self.least.min(value);
         self.most = self.most.max(value);
@@ -76,10 +79,10 @@ impl Spread {
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil().max(1.0) as u64;
         let mut below = 0;
-        for (bin, count) in self.bins.iter().enumerate() {
+        for (count, largest) in &self.bins {
             below += count;
             if below >= wanted {
-                return last_of(bin).clamp(self.least(), self.most);
+                return *largest;
             }
         }
         self.most
@@ -89,7 +92,7 @@ impl Spread {
     #[must_use]
     pub fn powers(&self) -> Vec<(u64, u64)> {
         let mut powers: Vec<(u64, u64)> = Vec::new();
-        for (bin, count) in self.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (bin, (count, _)) in self.bins.iter().enumerate().filter(|(_, bin)| bin.0 > 0) {
             let value = first_of(bin);
             let power = if value == 0 { 0 } else { 1 << value.ilog2() };
             match powers.last_mut() {
@@ -116,10 +119,6 @@ fn first_of(bin: usize) -> u64 {
     ((bin % SUBS + SUBS) as u64) << (bin / SUBS - 1)
 }
 
-fn last_of(bin: usize) -> u64 {
-    if bin + 1 == BINS { u64::MAX } else { first_of(bin + 1) - 1 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +128,7 @@ mod tests {
         #[test]
         fn bins_cover_every_value(value: u64) {
             let bin = bin_of(value);
-            prop_assert!(first_of(bin) <= value && value <= last_of(bin));
+            prop_assert!(first_of(bin) <= value && (bin + 1 == BINS || value < first_of(bin + 1)));
         }
 
         #[test]

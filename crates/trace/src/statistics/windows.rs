@@ -48,17 +48,17 @@ impl Window {
         self.peak as f64 / self.length.as_secs_f64()
     }
 
-    /// Variance of the counts over their mean, empty windows counted: 1 of a Poisson process, more of
-    /// bursts (index of dispersion for counts).
+    /// Variance of the counts over their mean, empty windows counted, the last one, which may not be
+    /// over, not: 1 of a Poisson process, more of bursts (index of dispersion for counts). 0 if no window
+    /// is over.
     #[must_use]
     pub fn dispersion(&self) -> f64 {
-        if self.total == 0 {
+        let (windows, total) = (self.current as f64, (self.total - self.in_current) as f64);
+        if total == 0.0 {
             return 0.0;
         }
-        let windows = (self.current + 1) as f64;
-        let mean = self.total as f64 / windows;
-        let squares = self.squares + (self.in_current as f64) * (self.in_current as f64);
-        (squares / windows - mean * mean) / mean
+        let mean = total / windows;
+        (self.squares / windows - mean * mean) / mean
     }
 }
 
