@@ -10,8 +10,10 @@
 use evenkeel_core::{Operation, Time};
 
 pub mod constant_rate;
+pub mod disk;
 
 pub use constant_rate::ConstantRate;
+pub use disk::Disk;
 
 /// One access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

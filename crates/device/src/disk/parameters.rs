@@ -1,0 +1,326 @@
+//! What a disk drive is made of, as its file in `devices/` says it: every key has a physical
+//! meaning, its unit is the end of its name, and nothing is rounded.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+
+/// The largest number of cylinders, tracks in a cylinder or sectors on a track: above any drive, and
+/// small enough that no product of the model overflows.
+const COUNT_MAX: u64 = 1 << 20;
+/// The longest time that a single movement, overhead or sector may take: ten seconds.
+const NANOS_MAX: u64 = 10_000_000_000;
+
+/// The parameters of a disk drive; [`Parameters::validate`] says whether they describe one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// What the file describes.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The drive's name, for people.
+    pub title: String,
+    /// Where the figures come from.
+    pub source: String,
+    /// Bytes of a sector; 512 unless given.
+    #[serde(default = "default_sector_bytes")]
+    pub sector_bytes: u32,
+    /// Recording surfaces, each with its head.
+    pub heads: u32,
+    /// Cylinders, counted from the outer edge.
+    pub cylinders: u32,
+    /// Sectors that the host can address. The zones may hold more.
+    pub capacity_sectors: u64,
+    /// Revolutions per minute.
+    pub rpm: u32,
+    /// If given, spares lie at the end of every so many cylinders instead of at the end of the zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_range_cylinders: Option<u32>,
+    /// Time to switch from one head to another on the same cylinder.
+    pub head_switch_ns: u64,
+    /// Added to every movement of the heads before a write: writing asks for a steadier head.
+    pub write_settle_ns: u64,
+    /// The seek curve for reads: `[cylinders, nanoseconds]`, from 1 cylinder upwards, with straight
+    /// lines between the points and beyond the last one. It need not be monotone: measured ones are not.
+    pub seek_ns: Vec<(u32, u64)>,
+    /// The way to the host.
+    pub bus: Bus,
+    /// What the controller needs before it can act on a command.
+    pub overhead_ns: Overheads,
+    /// The buffer on the drive; none of it is used unless given.
+    #[serde(default)]
+    pub cache: Cache,
+    /// The order in which waiting commands are served.
+    #[serde(default)]
+    pub queue: Queue,
+    /// The zones, from the outer edge inwards.
+    pub zone: Vec<Zone>,
+}
+
+/// The one kind of device that these parameters describe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A disk drive.
+    #[default]
+    Disk,
+}
+
+/// The transfer between the drive's buffer and the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Time per sector.
+    pub sector_ns: u64,
+}
+
+/// Command overheads, by what the command is and what the one before it was. DIXtrac measures them so
+/// because firmware has more to tidy up after some commands than after others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overheads {
+    /// A read from the buffer, after a read.
+    pub read_hit_after_read: u64,
+    /// A read from the buffer, after a write.
+    pub read_hit_after_write: u64,
+    /// A read from the medium, after a read.
+    pub read_miss_after_read: u64,
+    /// A read from the medium, after a write.
+    pub read_miss_after_write: u64,
+    /// A write into the buffer, after a read.
+    pub write_hit_after_read: u64,
+    /// A write into the buffer, after a write.
+    pub write_hit_after_write: u64,
+    /// A write to the medium, after a read.
+    pub write_miss_after_read: u64,
+    /// A write to the medium, after a write.
+    pub write_miss_after_write: u64,
+}
+
+/// How far the drive goes on reading after a read is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAhead {
+    /// Not at all.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// Until the segment is full.
+    Segment,
+    /// To the end of the track, and of the next one if the segment began on an earlier track: what a
+    /// stream asks for.
+    NextTrack,
+}
+
+/// The buffer on the drive: segments, each holding one run of sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// Whether reads are served from what the buffer holds.
+    pub read: bool,
+    /// Number of segments.
+    pub segments: u32,
+    /// Sectors in a segment.
+    pub segment_sectors: u32,
+    /// How far the drive reads ahead.
+    pub read_ahead: ReadAhead,
+    /// The most that it reads ahead of a request, in sectors; 0 stands for a whole segment.
+    pub read_ahead_sectors_max: u32,
+    /// Whether a read of the very sector that is coming in from the medium waits for it instead of
+    /// starting anew.
+    pub almost_read_hits: bool,
+    /// Whether sectors that pass under the head before the wanted one are kept too.
+    pub free_reads: bool,
+    /// Whether sectors that were written are served to later reads from the buffer.
+    pub read_hits_on_write_data: bool,
+    /// Whether a write is reported as finished once it is in the buffer.
+    pub write_buffering: bool,
+}
+
+/// In which order commands that wait on the drive are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// Shortest seek first, in cylinders.
+    Sstf,
+    /// One sweep inwards after another.
+    CLook,
+    /// Shortest positioning (seek and rotation) first.
+    Sptf,
+}
+
+/// The drive's queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    /// The order.
+    pub policy: Policy,
+}
+
+/// Cylinders whose tracks have the same number of sectors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// First and last cylinder.
+    pub cylinders: (u32, u32),
+    /// Sectors on each track.
+    pub sectors_per_track: u32,
+    /// How far the first sector of a track lies behind that of the track before it, in sectors (at most
+    /// three decimals).
+    pub track_skew_sectors: f64,
+    /// The same from the last track of a cylinder to the first of the next.
+    pub cylinder_skew_sectors: f64,
+    /// How far the zone's first sector lies behind the index mark, in sectors.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset_sectors: f64,
+    /// Sectors at the start of the zone that the drive keeps for itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reserved_sectors: u64,
+    /// Spare sectors at the end of the zone or of each spare range.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spare_sectors: u64,
+    /// Bad sectors, counted from the start of the zone: everything after one moves on by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slipped: Vec<u64>,
+}
+
+fn default_sector_bytes() -> u32 {
+    512
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Parameters that no drive can have, or a text that does not hold parameters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// The text is not TOML, or a key is missing, unknown or of the wrong type; the message of the TOML
+    /// reader names the line and the key.
+    #[error("{0}")]
+    Syntax(String),
+    /// A value is out of its range or does not fit the others.
+    #[error("{key}: {problem}; {remedy}")]
+    Value {
+        /// The key with its path, `zone[3].sectors_per_track`.
+        key: String,
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+}
+
+impl ParameterError {
+    pub(crate) fn value(key: impl Into<String>, problem: impl Into<String>, remedy: &str) -> Self {
+        Self::Value { key: key.into(), problem: problem.into(), remedy: remedy.to_owned() }
+    }
+}
+
+impl Parameters {
+    /// Reads a device file of `kind = "disk"` and validates it.
+    ///
+    /// # Errors
+    /// If the text is no such file or [`Parameters::validate`] refuses what it says.
+    pub fn parse(text: &str) -> Result<Self, ParameterError> {
+        let parameters: Self = toml::from_str(text)
+            .map_err(|error| ParameterError::Syntax(error.to_string().trim_end().to_owned()))?;
+        parameters.validate()?;
+        Ok(parameters)
+    }
+
+    /// Whether a drive can be built from these parameters.
+    ///
+    /// # Errors
+    /// The first key whose value is out of range or does not fit the others, and what would.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        let range = |key: &str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            let problem = format!("{value} is out of range");
+            Err(ParameterError::value(key, problem, &format!("give {low} to {high}")))
+        };
+        range("heads", self.heads.into(), 1, 255)?;
+        range("cylinders", self.cylinders.into(), 1, COUNT_MAX)?;
+        range("rpm", self.rpm.into(), 60, 100_000)?;
+        range("capacity_sectors", self.capacity_sectors, 1, 1 << 48)?;
+        if !self.sector_bytes.is_power_of_two() || !(512..=65_536).contains(&self.sector_bytes) {
+            let problem = format!("{} is no size of a sector", self.sector_bytes);
+            return Err(ParameterError::value("sector_bytes", problem, "give a power of two from 512 to 65536"));
+        }
+        range("head_switch_ns", self.head_switch_ns, 0, NANOS_MAX)?;
+        range("write_settle_ns", self.write_settle_ns, 0, NANOS_MAX)?;
+        range("bus.sector_ns", self.bus.sector_ns, 0, NANOS_MAX)?;
+        for (key, value) in self.overhead_ns.named() {
+            range(&format!("overhead_ns.{key}"), value, 0, NANOS_MAX)?;
+        }
+        self.validate_seek()?;
+        self.validate_cache()?;
+        if let Some(cylinders) = self.spare_range_cylinders {
+            range("spare_range_cylinders", cylinders.into(), 1, COUNT_MAX)?;
+        }
+        for (index, zone) in self.zone.iter().enumerate() {
+            let key = format!("zone[{index}].sectors_per_track");
+            range(&key, zone.sectors_per_track.into(), 1, 10_000)?;
+        }
+        Layout::new(self).map(drop)
+    }
+
+    fn validate_seek(&self) -> Result<(), ParameterError> {
+        let refuse = |problem: String, remedy: &str| Err(ParameterError::value("seek_ns", problem, remedy));
+        if self.seek_ns.first().map(|point| point.0) != Some(1) {
+            return refuse("the first point is not at 1 cylinder".to_owned(), "begin with [1, nanoseconds]");
+        }
+        for pair in self.seek_ns.windows(2) {
+            if pair[0].0 >= pair[1].0 {
+                let problem = format!("{} comes after {} cylinders", pair[1].0, pair[0].0);
+                return refuse(problem, "sort the points by distance, one for each");
+            }
+        }
+        if let Some(point) = self.seek_ns.iter().find(|point| point.1 > NANOS_MAX) {
+            return refuse(format!("{} ns is out of range", point.1), "give nanoseconds below ten seconds");
+        }
+        Ok(())
+    }
+
+    fn validate_cache(&self) -> Result<(), ParameterError> {
+        let cache = &self.cache;
+        let used = cache.read || cache.write_buffering || cache.read_ahead != ReadAhead::None;
+        if !used {
+            return Ok(());
+        }
+        if !(1..=4096).contains(&cache.segments) {
+            let problem = format!("{} segments cannot buffer anything", cache.segments);
+            return Err(ParameterError::value("cache.segments", problem, "give 1 to 4096 segments"));
+        }
+        if !(1..=COUNT_MAX).contains(&u64::from(cache.segment_sectors)) {
+            let problem = format!("a segment of {} sectors is out of range", cache.segment_sectors);
+            return Err(ParameterError::value("cache.segment_sectors", problem, "give 1 to 1048576 sectors"));
+        }
+        Ok(())
+    }
+}
+
+impl Overheads {
+    /// The overheads with their keys.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("read_hit_after_read", self.read_hit_after_read),
+            ("read_hit_after_write", self.read_hit_after_write),
+            ("read_miss_after_read", self.read_miss_after_read),
+            ("read_miss_after_write", self.read_miss_after_write),
+            ("write_hit_after_read", self.write_hit_after_read),
+            ("write_hit_after_write", self.write_hit_after_write),
+            ("write_miss_after_read", self.write_miss_after_read),
+            ("write_miss_after_write", self.write_miss_after_write),
+        ]
+    }
+}

@@ -1,0 +1,83 @@
+//! The arm: how long a movement of the heads takes.
+
+use super::parameters::Parameters;
+
+/// Where the heads are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Track {
+    /// The cylinder.
+    pub cylinder: u32,
+    /// The selected head.
+    pub head: u32,
+}
+
+/// The arm with its seek curve, laid out for every distance.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// Nanoseconds by distance; 0 at distance 0.
+    seek_ns: Vec<u64>,
+    /// The shortest of the times from each distance upwards: curves that were measured dip.
+    floor_ns: Vec<u64>,
+    head_switch_ns: u64,
+    write_settle_ns: u64,
+}
+
+impl Arm {
+    /// The arm of a drive whose parameters are valid.
+    #[must_use]
+    pub fn new(parameters: &Parameters) -> Self {
+        let seek_ns: Vec<u64> =
+            (0..parameters.cylinders).map(|distance| interpolate(&parameters.seek_ns, distance)).collect();
+        let mut floor_ns = seek_ns.clone();
+        for distance in (1..floor_ns.len()).rev() {
+            floor_ns[distance - 1] = floor_ns[distance - 1].min(floor_ns[distance]);
+        }
+        Self {
+            seek_ns,
+            floor_ns,
+            head_switch_ns: parameters.head_switch_ns,
+            write_settle_ns: parameters.write_settle_ns,
+        }
+    }
+
+    /// The time to move from one track to another: the longer of seek and head switch, and for a write
+    /// the settling after a movement; nothing if there is no movement.
+    #[must_use]
+    pub fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
+        let seek = self.seek_ns[from.cylinder.abs_diff(to.cylinder) as usize];
+        let switch = if from.head == to.head { 0 } else { self.head_switch_ns };
+        match seek.max(switch) {
+            0 => 0,
+            movement => movement + if write { self.write_settle_ns } else { 0 },
+        }
+    }
+
+    /// The seek time for reads over `distance` cylinders.
+    #[must_use]
+    pub fn seek_ns(&self, distance: u32) -> u64 {
+        self.seek_ns[distance as usize]
+    }
+
+    /// A time that no movement over at least `distance` cylinders is below.
+    #[must_use]
+    pub fn floor_ns(&self, distance: u32) -> u64 {
+        self.floor_ns[distance as usize]
+    }
+}
+
+/// The curve at `distance`: straight between the points and along the last two beyond them. Integer,
+/// rounded toward the nearer point's value.
+fn interpolate(points: &[(u32, u64)], distance: u32) -> u64 {
+    if distance == 0 || points.is_empty() {
+        return 0;
+    }
+    let after = points.partition_point(|point| point.0 < distance);
+    if points.get(after).is_some_and(|point| point.0 == distance) || points.len() == 1 {
+        return points[after.min(points.len() - 1)].1;
+    }
+    let after = after.clamp(1, points.len() - 1);
+    let ((d0, t0), (d1, t1)) = (points[after - 1], points[after]);
+    let rise = i128::from(t1) - i128::from(t0);
+    let time = i128::from(t0) + i128::from(distance - d0) * rise / i128::from(d1 - d0);
+    u64::try_from(time).unwrap_or(0)
+}
