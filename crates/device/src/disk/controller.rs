@@ -52,6 +52,10 @@ pub(super) struct Controller {
     segments: Segments,
     background: Background,
     after_write: bool,
+    /// One past the last sector of the command before.
+    last_end: Option<u64>,
+    /// Reads that have each followed on from the one before.
+    reads_in_sequence: u32,
 }
 
 impl Controller {
@@ -64,19 +68,25 @@ impl Controller {
             segments: Segments::new(cache.segments, cache.segment_sectors),
             background: Background::Idle,
             after_write: false,
+            last_end: None,
+            reads_in_sequence: 0,
         }
     }
 
     /// Serves a read of `sectors` from `lbn` that the drive takes up at `now`; when it is at the host.
     pub(super) fn read(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
         let overheads = self.overheads;
+        let follows = self.last_end.replace(lbn + sectors) == Some(lbn);
+        self.reads_in_sequence =
+            if follows && !self.after_write { self.reads_in_sequence.saturating_add(1) } else { 0 };
+        let search_ns = if follows { 0 } else { self.cache.search_ns };
         let (hit_ns, miss_ns) = match std::mem::replace(&mut self.after_write, false) {
             false => (overheads.read_hit_after_read, overheads.read_miss_after_read),
             true => (overheads.read_hit_after_write, overheads.read_miss_after_write),
         };
         self.catch_up(now);
         // The heads are not given up while they write back, and hits wait with them.
-        let (mut hit_at, mut miss_at) = (now + hit_ns, now + miss_ns);
+        let (mut hit_at, mut miss_at) = (now + hit_ns + search_ns, now + miss_ns);
         if let Background::Writing { until, .. } = self.background {
             hit_at = hit_at.max(until).max(miss_at);
             miss_at = miss_at.max(until);
@@ -94,7 +104,7 @@ impl Controller {
         match hit {
             Hit::Whole(segment) => {
                 self.segments.touch(segment);
-                self.go_on_or_stop(segment, lbn, sectors);
+                self.go_on_or_stop(segment, lbn, sectors, now);
                 hit_at + self.mechanism.bus_ns(sectors)
             }
             Hit::Part(segment, held) => {
@@ -111,6 +121,8 @@ impl Controller {
     /// Serves a write of `sectors` to `lbn` that the drive takes up at `now`; when it is reported.
     pub(super) fn write(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
         let overheads = self.overheads;
+        let follows = self.last_end.replace(lbn + sectors) == Some(lbn);
+        let search_ns = if follows || !self.cache.write_buffering { 0 } else { self.cache.search_ns };
         let overhead = match (self.cache.write_buffering, std::mem::replace(&mut self.after_write, true)) {
             (false, false) => overheads.write_miss_after_read,
             (false, true) => overheads.write_miss_after_write,
@@ -118,7 +130,7 @@ impl Controller {
             (true, true) => overheads.write_hit_after_write,
         };
         self.catch_up(now);
-        let mut at = now + overhead;
+        let mut at = now + overhead + search_ns;
         let mut heads_from = at;
         let mut appended = None;
         match self.background {
@@ -137,7 +149,7 @@ impl Controller {
         if appended.is_none() {
             self.finish_writing();
         }
-        let on_medium = self.mechanism.write(heads_from, lbn, sectors, at);
+        let on_medium = self.mechanism.write(heads_from, lbn, sectors, at, appended.is_some());
         let keeps = self.cache.read && self.cache.read_hits_on_write_data;
         let segment = match appended {
             None if keeps || self.cache.write_buffering => self.segments.take(lbn, true, None),
@@ -244,6 +256,9 @@ impl Controller {
             0 => self.segments.size(),
             most => most.into(),
         };
+        if self.reads_in_sequence < self.cache.read_ahead_after {
+            return end;
+        }
         let limit = match self.cache.read_ahead {
             ReadAhead::None => end,
             ReadAhead::Track => layout.track(end - 1).1.min(end + most),
@@ -255,21 +270,30 @@ impl Controller {
                 if streams && track_end < last { layout.track(track_end).1 } else { track_end }
             }
         };
-        limit.min(last)
+        let kept = if self.cache.keep_requested { lbn + self.segments.size() } else { u64::MAX };
+        limit.min(last).min(kept.max(end))
     }
 
     fn reads_into(&self, segment: u32) -> bool {
         matches!(&self.background, Background::Reading(reading) if reading.segment == segment)
     }
 
-    /// A whole hit leaves the heads where they read ahead for it, and stops them anywhere else.
-    fn go_on_or_stop(&mut self, segment: u32, lbn: u64, sectors: u64) {
+    /// A whole hit leaves the heads where they read ahead for it; anywhere else it stops them, or has them
+    /// take up reading ahead where that ended.
+    fn go_on_or_stop(&mut self, segment: u32, lbn: u64, sectors: u64, now: u64) {
         let limit = self.limit(segment, lbn, sectors);
-        match &mut self.background {
-            Background::Reading(reading) if reading.segment == segment => {
-                reading.limit = reading.limit.max(limit);
-            }
-            _ => self.background = Background::Idle,
+        if let Background::Reading(reading) = &mut self.background
+            && reading.segment == segment
+        {
+            reading.limit = reading.limit.max(limit);
+            return;
+        }
+        let rest = self.stop(now);
+        let held = self.segments.segment(segment).map_or(u64::MAX, |held| held.end);
+        if self.cache.read_ahead_on_hit && held < limit {
+            let since = now + rest;
+            self.background =
+                Background::Reading(Reading { segment, next: held, limit, run: None, run_lbn: held, since });
         }
     }
 
@@ -320,7 +344,7 @@ impl Reading {
             return (pass, extent);
         }
         let extent = mechanism.layout.extent(self.next, self.limit - self.next);
-        let pass = mechanism.position(self.since, &extent, false);
+        let pass = mechanism.go_on(self.since, &extent, false);
         self.run = Some((extent, pass));
         self.run_lbn = self.next;
         (pass, extent)

@@ -61,18 +61,26 @@ impl Mechanism {
         sectors * self.bus_sector_ns
     }
 
-    /// Moves the heads to `extent` from `start` on; when its sectors pass.
-    pub(super) fn position(&mut self, start: u64, extent: &Extent, write: bool) -> Pass {
+    /// Goes on to `extent` from `start` on; when its sectors pass.
+    pub(super) fn go_on(&mut self, start: u64, extent: &Extent, write: bool) -> Pass {
         let to = Track { cylinder: extent.cylinder, head: extent.head };
         let arrival = start + self.arm.move_ns(self.track, to, write);
         self.track = to;
         self.spindle.pass(arrival, extent)
     }
 
-    /// What it would take to position for `extent` from `start` on.
+    /// Approaches `extent` from `start` on for an access of its own; when its sectors pass.
+    pub(super) fn approach(&mut self, start: u64, extent: &Extent, write: bool) -> Pass {
+        let to = Track { cylinder: extent.cylinder, head: extent.head };
+        let arrival = start + self.arm.approach_ns(self.track, to, write);
+        self.track = to;
+        self.spindle.pass(arrival, extent)
+    }
+
+    /// What it would take to approach `extent` from `start` on.
     pub(super) fn positioning(&self, start: u64, extent: &Extent, write: bool) -> Positioning {
         let to = Track { cylinder: extent.cylinder, head: extent.head };
-        let seek_ns = self.arm.move_ns(self.track, to, write);
+        let seek_ns = self.arm.approach_ns(self.track, to, write);
         let arrival = start + seek_ns;
         Positioning { seek_ns, rotation_ns: self.spindle.pass(arrival, extent).begin() - arrival }
     }
@@ -84,7 +92,10 @@ impl Mechanism {
         let (mut lbn, mut left) = (lbn, sectors);
         while left > 0 {
             let extent = self.layout.extent(lbn, left);
-            let pass = self.position(times.medium, &extent, false);
+            let pass = match left == sectors {
+                true => self.approach(times.medium, &extent, false),
+                false => self.go_on(times.medium, &extent, false),
+            };
             times.medium = pass.after(extent.span);
             let count = u64::from(extent.sectors);
             let behind_first = pass.after(1) + self.bus_ns(left);
@@ -97,13 +108,17 @@ impl Mechanism {
     }
 
     /// Writes `sectors` to `lbn`, moving the heads from `start` on, while they come from the host over
-    /// the bus from `bus` on; when the last one is on the medium.
-    pub(super) fn write(&mut self, start: u64, lbn: u64, sectors: u64, bus: u64) -> u64 {
+    /// the bus from `bus` on; when the last one is on the medium. `goes_on` says that the heads have just
+    /// written the sector before.
+    pub(super) fn write(&mut self, start: u64, lbn: u64, sectors: u64, bus: u64, goes_on: bool) -> u64 {
         let mut medium = start;
         let mut done = 0;
         while done < sectors {
             let extent = self.layout.extent(lbn + done, sectors - done);
-            let mut pass = self.position(medium, &extent, true);
+            let mut pass = match done == 0 && !goes_on {
+                true => self.approach(medium, &extent, true),
+                false => self.go_on(medium, &extent, true),
+            };
             let count = u64::from(extent.sectors);
             let first_there = bus + self.bus_ns(done + 1);
             let last_there = bus + self.bus_ns(done + count);

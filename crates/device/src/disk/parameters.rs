@@ -8,8 +8,8 @@ use super::layout::Layout;
 /// The largest number of cylinders, tracks in a cylinder or sectors on a track: above any drive, and
 /// small enough that no product of the model overflows.
 const COUNT_MAX: u64 = 1 << 20;
-/// The longest time that a single movement, overhead or sector may take: ten seconds.
-const NANOS_MAX: u64 = 10_000_000_000;
+/// The longest time that a single movement, overhead or sector may take, in nanoseconds.
+const NANOS_MAX: u64 = 4_000_000_000;
 
 /// The parameters of a disk drive; [`Parameters::validate`] says whether they describe one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,12 @@ pub struct Parameters {
     pub head_switch_ns: u64,
     /// Added to every movement of the heads before a write: writing asks for a steadier head.
     pub write_settle_ns: u64,
+    /// The least time in which the heads are ready for an access that does not go on with the one before
+    /// it, even on the same track: another element takes over (readers and writers do not sit over the
+    /// same track) and the servo settles anew. Nearly all of a single-cylinder seek is settling, so that
+    /// seek's time is taken unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resettle_ns: Option<u64>,
     /// The seek curve for reads: `[cylinders, nanoseconds]`, from 1 cylinder upwards, with straight
     /// lines between the points and beyond the last one. It need not be monotone: measured ones are not.
     pub seek_ns: Vec<(u32, u64)>,
@@ -129,6 +135,15 @@ pub struct Cache {
     pub read_ahead: ReadAhead,
     /// The most that it reads ahead of a request, in sectors; 0 stands for a whole segment.
     pub read_ahead_sectors_max: u32,
+    /// How many reads in sequence it takes until the drive reads ahead; 0 if it always does.
+    pub read_ahead_after: u32,
+    /// Whether the drive goes on reading ahead after a read from the buffer.
+    pub read_ahead_on_hit: bool,
+    /// Whether reading ahead leaves what was asked for in the segment; if not, it may push it out.
+    pub keep_requested: bool,
+    /// Added to the overhead of a command that the buffer serves and that does not follow on from the
+    /// one before it: the firmware recognises a stream and otherwise searches.
+    pub search_ns: u64,
     /// Whether a read of the very sector that is coming in from the medium waits for it instead of
     /// starting anew.
     pub almost_read_hits: bool,
@@ -257,6 +272,8 @@ impl Parameters {
         }
         range("head_switch_ns", self.head_switch_ns, 0, NANOS_MAX)?;
         range("write_settle_ns", self.write_settle_ns, 0, NANOS_MAX)?;
+        range("resettle_ns", self.resettle_ns.unwrap_or(0), 0, NANOS_MAX)?;
+        range("cache.search_ns", self.cache.search_ns, 0, NANOS_MAX)?;
         range("bus.sector_ns", self.bus.sector_ns, 0, NANOS_MAX)?;
         for (key, value) in self.overhead_ns.named() {
             range(&format!("overhead_ns.{key}"), value, 0, NANOS_MAX)?;
@@ -285,7 +302,7 @@ impl Parameters {
             }
         }
         if let Some(point) = self.seek_ns.iter().find(|point| point.1 > NANOS_MAX) {
-            return refuse(format!("{} ns is out of range", point.1), "give nanoseconds below ten seconds");
+            return refuse(format!("{} ns is out of range", point.1), "give at most 4 seconds");
         }
         Ok(())
     }

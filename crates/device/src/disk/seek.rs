@@ -15,18 +15,19 @@ pub struct Track {
 #[derive(Clone, Debug)]
 pub struct Arm {
     /// Nanoseconds by distance; 0 at distance 0.
-    seek_ns: Vec<u64>,
+    seek_ns: Vec<u32>,
     /// The shortest of the times from each distance upwards: curves that were measured dip.
-    floor_ns: Vec<u64>,
+    floor_ns: Vec<u32>,
     head_switch_ns: u64,
     write_settle_ns: u64,
+    resettle_ns: u64,
 }
 
 impl Arm {
     /// The arm of a drive whose parameters are valid.
     #[must_use]
     pub fn new(parameters: &Parameters) -> Self {
-        let seek_ns: Vec<u64> =
+        let seek_ns: Vec<u32> =
             (0..parameters.cylinders).map(|distance| interpolate(&parameters.seek_ns, distance)).collect();
         let mut floor_ns = seek_ns.clone();
         for distance in (1..floor_ns.len()).rev() {
@@ -37,6 +38,7 @@ impl Arm {
             floor_ns,
             head_switch_ns: parameters.head_switch_ns,
             write_settle_ns: parameters.write_settle_ns,
+            resettle_ns: parameters.resettle_ns.unwrap_or_else(|| interpolate(&parameters.seek_ns, 1).into()),
         }
     }
 
@@ -44,7 +46,7 @@ impl Arm {
     /// the settling after a movement; nothing if there is no movement.
     #[must_use]
     pub fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
-        let seek = self.seek_ns[from.cylinder.abs_diff(to.cylinder) as usize];
+        let seek = self.seek_ns(from.cylinder.abs_diff(to.cylinder));
         let switch = if from.head == to.head { 0 } else { self.head_switch_ns };
         match seek.max(switch) {
             0 => 0,
@@ -52,32 +54,38 @@ impl Arm {
         }
     }
 
+    /// The time to get ready on a track for an access that does not go on with the one before it.
+    #[must_use]
+    pub fn approach_ns(&self, from: Track, to: Track, write: bool) -> u64 {
+        self.move_ns(from, to, write).max(self.resettle_ns)
+    }
+
     /// The seek time for reads over `distance` cylinders.
     #[must_use]
     pub fn seek_ns(&self, distance: u32) -> u64 {
-        self.seek_ns[distance as usize]
+        self.seek_ns[distance as usize].into()
     }
 
     /// A time that no movement over at least `distance` cylinders is below.
     #[must_use]
     pub fn floor_ns(&self, distance: u32) -> u64 {
-        self.floor_ns[distance as usize]
+        u64::from(self.floor_ns[distance as usize]).max(self.resettle_ns)
     }
 }
 
 /// The curve at `distance`: straight between the points and along the last two beyond them. Integer,
 /// rounded toward the nearer point's value.
-fn interpolate(points: &[(u32, u64)], distance: u32) -> u64 {
+fn interpolate(points: &[(u32, u64)], distance: u32) -> u32 {
     if distance == 0 || points.is_empty() {
         return 0;
     }
     let after = points.partition_point(|point| point.0 < distance);
     if points.get(after).is_some_and(|point| point.0 == distance) || points.len() == 1 {
-        return points[after.min(points.len() - 1)].1;
+        return u32::try_from(points[after.min(points.len() - 1)].1).unwrap_or(u32::MAX);
     }
     let after = after.clamp(1, points.len() - 1);
     let ((d0, t0), (d1, t1)) = (points[after - 1], points[after]);
     let rise = i128::from(t1) - i128::from(t0);
     let time = i128::from(t0) + i128::from(distance - d0) * rise / i128::from(d1 - d0);
-    u64::try_from(time).unwrap_or(0)
+    u32::try_from(time.max(0)).unwrap_or(u32::MAX)
 }
