@@ -59,19 +59,21 @@ impl Segments {
         best
     }
 
-    /// Takes an empty segment, or the least recently used but for `busy`, for a run that begins at
-    /// `lbn`; `None` if there is none.
-    pub(super) fn take(&mut self, lbn: u64, written: bool, busy: Option<u32>) -> Option<u32> {
-        let free = |segment: &Segment| Some(segment.id) != busy;
-        let place = self
-            .list
-            .iter()
-            .position(|segment| free(segment) && segment.start == segment.end)
-            .or_else(|| self.list.iter().position(free))?;
-        let id = self.list[place].id;
-        self.list[place] = Segment { id, start: lbn, end: lbn, written };
+    /// Takes an empty segment, or the least recently used, for a run that begins at `lbn`; `None` if
+    /// there are none.
+    pub(super) fn take(&mut self, lbn: u64, written: bool) -> Option<u32> {
+        let empty = self.list.iter().position(|segment| segment.start == segment.end);
+        let segment = self.list.get_mut(empty.unwrap_or(0))?;
+        *segment = Segment { start: lbn, end: lbn, written, ..*segment };
+        let id = segment.id;
         self.touch(id);
         Some(id)
+    }
+
+    /// The segment whose run of sectors that were read ends right before `lbn`.
+    pub(super) fn ending_at(&self, lbn: u64) -> Option<u32> {
+        let held = |segment: &&Segment| segment.end == lbn && segment.start < lbn && !segment.written;
+        self.list.iter().rev().find(held).map(|segment| segment.id)
     }
 
     /// Makes a segment the most recently used one.

@@ -152,7 +152,7 @@ impl Controller {
         let on_medium = self.mechanism.write(heads_from, lbn, sectors, at, appended.is_some());
         let keeps = self.cache.read && self.cache.read_hits_on_write_data;
         let segment = match appended {
-            None if keeps || self.cache.write_buffering => self.segments.take(lbn, true, None),
+            None if keeps || self.cache.write_buffering => self.segments.take(lbn, true),
             segment => segment,
         };
         if let Some(segment) = segment {
@@ -162,10 +162,20 @@ impl Controller {
         self.segments.forget(lbn, sectors, segment);
         if self.cache.write_buffering {
             self.background = Background::Writing { segment, end_lbn: lbn + sectors, until: on_medium };
-            return at + self.mechanism.bus_ns(sectors);
+            // What does not fit the buffer is there only when it is on the medium.
+            let buffered = segment.is_some() && sectors <= self.segments.size();
+            return if buffered { at + self.mechanism.bus_ns(sectors) } else { on_medium };
         }
         self.background = Background::Idle;
         on_medium
+    }
+
+    /// When everything that was reported as written is on the medium.
+    pub(super) fn flush(&mut self, now: u64) -> u64 {
+        match self.background {
+            Background::Writing { until, .. } => until.max(now),
+            Background::Idle | Background::Reading(_) => now,
+        }
     }
 
     /// A miss: `sectors` from `lbn` come off the medium.
@@ -173,9 +183,13 @@ impl Controller {
         if !self.cache.read && self.cache.read_ahead == ReadAhead::None {
             return self.mechanism.read(start, lbn, sectors, start).host;
         }
-        let Some(segment) = self.segments.take(lbn, false, None) else {
+        // A drive that looks for streams keeps a stream in one segment.
+        let streams = self.cache.read_ahead_after > 0 && self.reads_in_sequence > 0;
+        let continued = if streams { self.segments.ending_at(lbn) } else { None };
+        let Some(segment) = continued.or_else(|| self.segments.take(lbn, false)) else {
             return self.mechanism.read(start, lbn, sectors, start).host;
         };
+        self.segments.touch(segment);
         let free = if self.cache.free_reads { self.passing_before(start, lbn) } else { 0 };
         let times = self.mechanism.read(start, lbn, sectors, start);
         self.segments.extend(segment, lbn + sectors);
@@ -188,13 +202,13 @@ impl Controller {
     fn read_rest(&mut self, segment: u32, lbn: u64, sectors: u64, held: u64, bus: u64, start: u64) -> u64 {
         self.segments.touch(segment);
         let end = lbn + sectors;
-        let (mut host, mut medium) = (bus + self.mechanism.bus_ns(sectors), start);
         let mut next = lbn + held;
         match &self.background {
             Background::Reading(reading) if reading.segment == segment => {
                 // The stream goes on; each of its sectors goes to the host as it comes in.
                 let mut reading = reading.clone();
                 reading.limit = reading.limit.max(end);
+                let mut host = bus + self.mechanism.bus_ns(sectors);
                 next = reading.next;
                 while next < end {
                     let left = end - next;
@@ -202,7 +216,7 @@ impl Controller {
                     let done = next - reading.run_lbn;
                     let count = (u64::from(run.sectors) - done).min(left);
                     let gap = u64::from(run.span) - u64::from(run.sectors);
-                    medium = pass.after((done + count + gap) as u32);
+                    let medium = pass.after((done + count + gap) as u32);
                     let behind_first = pass.after((done + 1) as u32) + self.mechanism.bus_ns(left);
                     let behind_last = medium + self.mechanism.bus_ns(left - count + 1);
                     host = host.max(behind_first).max(behind_last);
@@ -218,8 +232,7 @@ impl Controller {
                 let times = self.mechanism.read(start, next, end - next, bus + self.mechanism.bus_ns(held));
                 self.segments.extend(segment, end);
                 self.read_ahead(segment, lbn, sectors, times.medium);
-                host = host.max(times.host);
-                medium.max(host)
+                times.host
             }
         }
     }

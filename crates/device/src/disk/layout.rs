@@ -194,6 +194,13 @@ impl ZoneMap {
             let problem = "places are not in ascending order or leave the zone".to_owned();
             ParameterError::value(key("slipped"), problem, "sort them and name each once, counted from 0")
         })?;
+        // Without spares anywhere the zone itself gets shorter; otherwise a range makes up for its own.
+        let shortens = zone.spare_sectors == 0 && parameters.spare_range_cylinders.is_none();
+        if let Some(slip) = slips.iter().find(|slip| !shortens && slip.shift > zone.spare_sectors) {
+            let problem =
+                format!("spare range {} has more than its {} spares", slip.range, zone.spare_sectors);
+            return Err(ParameterError::value(key("slipped"), problem, "correct it or `spare_sectors`"));
+        }
         let skew = |name: &str, sectors: f64| {
             let parts = sectors * SECTOR_PARTS as f64;
             if (0.0..=1e9).contains(&parts) && parts.fract() == 0.0 {
@@ -202,7 +209,7 @@ impl ZoneMap {
             let problem = format!("{sectors} is no angle in thousandths of a sector");
             Err(ParameterError::value(key(name), problem, "give sectors with at most three decimals"))
         };
-        let lost = if zone.spare_sectors == 0 { slips.last().map_or(0, |slip| slip.shift) } else { 0 };
+        let lost = if shortens { slips.last().map_or(0, |slip| slip.shift) } else { 0 };
         Ok(Self {
             first_lbn,
             lbn_count: (lbns - zone.reserved_sectors).saturating_sub(lost),
@@ -276,4 +283,178 @@ fn slips(zone: &Zone, all: u64, range_sectors: u64, range_lbns: u64) -> Option<V
         }
     }
     Some(slips)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::parameters::tests::small;
+    use proptest::prelude::*;
+
+    fn zone(cylinders: (u32, u32), sectors_per_track: u32) -> Zone {
+        Zone {
+            cylinders,
+            sectors_per_track,
+            track_skew_sectors: 2.0,
+            cylinder_skew_sectors: 3.5,
+            offset_sectors: 0.0,
+            reserved_sectors: 0,
+            spare_sectors: 0,
+            slipped: Vec::new(),
+        }
+    }
+
+    /// Every block's place, by walking over all places and skipping what holds no data.
+    fn naive(parameters: &Parameters) -> Vec<(u32, u32, u32)> {
+        let mut places = Vec::new();
+        for zone in &parameters.zone {
+            let spt = u64::from(zone.sectors_per_track);
+            let per_cylinder = spt * u64::from(parameters.heads);
+            let cylinders = u64::from(zone.cylinders.1 - zone.cylinders.0 + 1);
+            let range = u64::from(parameters.spare_range_cylinders.unwrap_or(u32::MAX)).min(cylinders);
+            let mut reserved = zone.reserved_sectors;
+            let mut start = 0;
+            while start < cylinders * per_cylinder {
+                let end = (start + range * per_cylinder).min(cylinders * per_cylinder);
+                let mut room = (end - start).saturating_sub(zone.spare_sectors);
+                for place in (start..end).filter(|place| !zone.slipped.contains(place)) {
+                    if room == 0 {
+                        break;
+                    }
+                    room -= 1;
+                    if reserved > 0 {
+                        reserved -= 1;
+                        continue;
+                    }
+                    let cylinder = zone.cylinders.0 + (place / per_cylinder) as u32;
+                    places.push((cylinder, (place % per_cylinder / spt) as u32, (place % spt) as u32));
+                }
+                start = end;
+            }
+        }
+        places
+    }
+
+    fn check(parameters: &Parameters) {
+        let layout = Layout::new(parameters).expect("a valid layout");
+        let places = naive(parameters);
+        assert!(places.len() as u64 >= parameters.capacity_sectors);
+        for (lbn, place) in places.iter().enumerate() {
+            let lbn = lbn as u64;
+            // As many as follow on the same track, and the sectors that pass from the first to the last.
+            let same_track =
+                places[lbn as usize..].iter().take_while(|other| other.0 == place.0 && other.1 == place.1);
+            let on_track: Vec<_> = same_track.collect();
+            for ask in [1, 3, 1_000] {
+                let extent = layout.extent(lbn, ask.min(places.len() as u64 - lbn));
+                assert_eq!((extent.cylinder, extent.head, extent.sector), *place, "block {lbn}");
+                let count = on_track.len().min(ask as usize);
+                assert_eq!(extent.sectors as usize, count, "block {lbn}, {ask} asked");
+                assert_eq!(extent.span, on_track[count - 1].2 - place.2 + 1, "block {lbn}, {ask} asked");
+            }
+            assert_eq!(layout.cylinder(lbn), place.0);
+            let (begin, end) = layout.track(lbn);
+            assert_eq!(end, lbn + on_track.len() as u64);
+            let same =
+                |other: u64| (places[other as usize].0, places[other as usize].1) == (place.0, place.1);
+            assert!(same(begin) && (begin == 0 || !same(begin - 1)));
+        }
+    }
+
+    #[test]
+    fn blocks_fill_track_after_track() {
+        let mut drive = small();
+        drive.zone = vec![zone((0, 1), 4), zone((3, 3), 2)];
+        drive.capacity_sectors = 20;
+        check(&drive);
+        let layout = Layout::new(&drive).unwrap();
+        let places: Vec<_> = [0, 3, 4, 8, 15, 16, 19]
+            .map(|lbn| layout.extent(lbn, 1))
+            .map(|e| (e.cylinder, e.head, e.sector))
+            .into();
+        assert_eq!(places, [(0, 0, 0), (0, 0, 3), (0, 1, 0), (1, 0, 0), (1, 1, 3), (3, 0, 0), (3, 1, 1)]);
+    }
+
+    #[test]
+    fn skews_add_up_to_the_angle() {
+        let mut drive = small();
+        drive.zone = vec![zone((0, 9), 8)];
+        drive.capacity_sectors = 160;
+        let layout = Layout::new(&drive).unwrap();
+        // Cylinder 2, head 1, sector 5: 3 track skews of 2, 2 cylinder skews of 3.5, 5 sectors: 18 of 8.
+        let extent = layout.extent(2 * 16 + 8 + 5, 1);
+        assert_eq!((extent.cylinder, extent.head, extent.sector), (2, 1, 5));
+        assert_eq!(extent.angle, 2_000);
+    }
+
+    #[test]
+    fn a_slipped_sector_moves_all_that_follow() {
+        let mut drive = small();
+        drive.zone = vec![Zone { slipped: vec![1, 2, 9], ..zone((0, 0), 8) }];
+        drive.capacity_sectors = 13;
+        check(&drive);
+        let layout = Layout::new(&drive).unwrap();
+        assert_eq!(layout.extent(0, 8).sectors, 6);
+        assert_eq!(layout.extent(0, 8).span, 8);
+        assert_eq!(layout.extent(1, 1).sector, 3);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_its_key() {
+        let refused = |change: &dyn Fn(&mut Parameters)| {
+            let mut drive = small();
+            drive.zone = vec![zone((0, 4), 8), zone((5, 9), 6)];
+            drive.capacity_sectors = 100;
+            change(&mut drive);
+            Layout::new(&drive).expect_err("it does not fit").to_string()
+        };
+        assert!(refused(&|d| d.zone[1].cylinders = (4, 9)).starts_with("zone[1].cylinders: "));
+        assert!(refused(&|d| d.zone[1].cylinders = (5, 10)).starts_with("zone[1].cylinders: "));
+        assert!(refused(&|d| d.capacity_sectors = 1_000).starts_with("capacity_sectors: "));
+        assert!(refused(&|d| d.zone[0].spare_sectors = 80).starts_with("zone[0].spare_sectors: "));
+        assert!(refused(&|d| d.zone[0].reserved_sectors = 80).starts_with("zone[0].reserved_sectors: "));
+        assert!(refused(&|d| d.zone[0].slipped = vec![3, 3]).starts_with("zone[0].slipped: "));
+        assert!(refused(&|d| d.zone[0].slipped = vec![80]).starts_with("zone[0].slipped: "));
+        assert!(
+            refused(&|d| d.zone[0].track_skew_sectors = 0.0001).starts_with("zone[0].track_skew_sectors: ")
+        );
+        assert!(refused(&|d| d.zone[0].offset_sectors = f64::NAN).starts_with("zone[0].offset_sectors: "));
+        let too_many = |d: &mut Parameters| {
+            d.zone[0].spare_sectors = 1;
+            d.zone[0].slipped = vec![3, 5];
+        };
+        assert!(refused(&too_many).starts_with("zone[0].slipped: spare range 0 has more than its 1 spares"));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_walking_over_every_place(
+            heads in 1_u32..4,
+            tracks in prop::collection::vec((1_u32..5, 1_u32..12, 0_u64..4, 0_u64..6), 1..4),
+            range in prop::option::of(1_u32..4),
+            slips in prop::collection::btree_set(0_u64..60, 0..4),
+        ) {
+            let mut drive = small();
+            (drive.heads, drive.spare_range_cylinders) = (heads, range);
+            drive.zone.clear();
+            let mut cylinder = 0;
+            for (count, spt, reserved, spares) in tracks {
+                let all = u64::from(count * heads * spt);
+                let ranges = u64::from(range.unwrap_or(count).min(count)) * u64::from(heads * spt);
+                let slipped: Vec<u64> = slips.iter().copied().filter(|slip| *slip < all).collect();
+                drive.zone.push(Zone {
+                    reserved_sectors: reserved.min(all / 3),
+                    spare_sectors: spares.min(ranges / 2),
+                    slipped,
+                    ..zone((cylinder, cylinder + count - 1), spt)
+                });
+                cylinder += count + 1;
+            }
+            drive.cylinders = cylinder;
+            drive.capacity_sectors = 1;
+            // Ranges without enough spares are refused, and so are not what is compared here.
+            prop_assume!(Layout::new(&drive).is_ok());
+            check(&drive);
+        }
+    }
 }

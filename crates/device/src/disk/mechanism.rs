@@ -131,3 +131,114 @@ impl Mechanism {
         medium
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::parameters::tests::small;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn mechanism(change: impl Fn(&mut Parameters)) -> Mechanism {
+        let mut drive = small();
+        change(&mut drive);
+        Mechanism::new(&drive, Layout::new(&drive).expect("a valid layout"))
+    }
+
+    #[test]
+    fn reads_wait_for_their_sector_and_leave_over_the_bus() {
+        let read = |start, lbn, sectors| mechanism(|_| {}).read(start, lbn, sectors, start);
+        assert_eq!(read(0, 0, 1), ReadTimes { medium: MS, host: MS + 100_000 });
+        assert_eq!(read(MS / 2, 2, 3), ReadTimes { medium: 5 * MS, host: 5 * MS + 100_000 });
+        // The track ends after one sector; after the head switch, sector 0 has just gone.
+        assert_eq!(read(0, 9, 2), ReadTimes { medium: 21 * MS, host: 21 * MS + 100_000 });
+        // A seek over four cylinders takes until 6 ms, the sector begins at 13 ms.
+        assert_eq!(read(0, 4 * 20 + 3, 1).medium, 14 * MS);
+    }
+
+    #[test]
+    fn a_slow_bus_is_what_a_read_waits_for() {
+        let mut slow = mechanism(|drive| drive.bus.sector_ns = 2 * MS);
+        assert_eq!(slow.read(0, 0, 3, 0), ReadTimes { medium: 3 * MS, host: 7 * MS });
+        assert_eq!(slow.read(10 * MS, 0, 3, 12 * MS).host, 18 * MS, "the bus was not free before");
+    }
+
+    #[test]
+    fn a_write_takes_the_next_turn_if_its_data_are_not_there() {
+        let write = |lbn, sectors, bus_ns, bus| {
+            mechanism(|drive| drive.bus.sector_ns = bus_ns).write(0, lbn, sectors, bus, false)
+        };
+        assert_eq!(write(1, 1, MS, 0), 2 * MS);
+        assert_eq!(write(0, 1, MS, 0), 11 * MS);
+        assert_eq!(write(1, 3, 2 * MS, 0), 14 * MS, "the last one comes too late for the first turn");
+        assert_eq!(write(1, 1, MS, 25 * MS), 32 * MS);
+        // Over two cylinders: 4 ms and 0.5 ms to settle.
+        assert_eq!(write(40 + 4, 1, 0, 0), 15 * MS);
+        assert_eq!(write(40 + 5, 1, 0, 0), 6 * MS);
+    }
+
+    /// The obvious model: one sector after another, each over the bus when it is there.
+    fn read_sector_by_sector(
+        mechanism: &mut Mechanism,
+        start: u64,
+        lbn: u64,
+        sectors: u64,
+        bus: u64,
+    ) -> ReadTimes {
+        let mut times = ReadTimes { medium: start, host: bus };
+        for lbn in lbn..lbn + sectors {
+            let extent = mechanism.layout.extent(lbn, 1);
+            times.medium = mechanism.go_on(times.medium, &extent, false).after(1);
+            times.host = times.host.max(times.medium) + mechanism.bus_sector_ns;
+        }
+        times
+    }
+
+    /// The same for writes: a sector that is not there in time waits for the next turn.
+    fn write_sector_by_sector(
+        mechanism: &mut Mechanism,
+        start: u64,
+        lbn: u64,
+        sectors: u64,
+        bus: u64,
+    ) -> u64 {
+        let (mut medium, mut there) = (start, bus);
+        for lbn in lbn..lbn + sectors {
+            let extent = mechanism.layout.extent(lbn, 1);
+            there += mechanism.bus_sector_ns;
+            let mut pass = mechanism.go_on(medium, &extent, true);
+            while pass.begin() < there {
+                pass = pass.next_turn(extent.sectors_per_track);
+            }
+            medium = pass.after(1);
+        }
+        medium
+    }
+
+    proptest! {
+        #[test]
+        fn whole_tracks_at_once_are_as_sector_by_sector(
+            start in 0_u64..100 * MS, lbn in 0_u64..140, sectors in 1_u64..50, bus in 0_u64..120 * MS,
+            bus_sector in 0_u64..3 * MS, skew in 0_u32..10, slipped in prop::collection::btree_set(0_u64..200, 0..5),
+        ) {
+            let build = || mechanism(|drive| {
+                drive.bus.sector_ns = bus_sector;
+                drive.zone[0].track_skew_sectors = f64::from(skew);
+                drive.zone[0].cylinder_skew_sectors = f64::from(skew) / 2.0;
+                drive.zone[0].slipped = slipped.iter().copied().collect();
+                drive.capacity_sectors = 190;
+            });
+            let ours = build().read(start, lbn, sectors, bus);
+            let naive = read_sector_by_sector(&mut build(), start, lbn, sectors, bus);
+            prop_assert_eq!(ours.medium, naive.medium);
+            // Slipped sectors are gaps in the flow that the model leaves out of the bus's sum.
+            prop_assert!(ours.host <= naive.host && naive.host - ours.host <= slipped.len() as u64 * MS);
+            if slipped.is_empty() {
+                prop_assert_eq!(ours.host, naive.host);
+                let ours = build().write(start, lbn, sectors, bus, false);
+                prop_assert_eq!(ours, write_sector_by_sector(&mut build(), start, lbn, sectors, bus));
+            }
+        }
+    }
+}

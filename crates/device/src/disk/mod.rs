@@ -37,6 +37,7 @@ use queue::{Command, CommandQueue};
 
 /// A disk drive.
 ///
+/// A flush is over when the buffer has been written back; a trim is nothing to a disk and over at once.
 /// Accesses are widened to whole sectors. One that reaches beyond the capacity is served as far as the
 /// drive goes; keeping clients within it is the driver's business.
 #[derive(Clone, Debug)]
@@ -95,15 +96,17 @@ impl Disk {
         let lbn = (io.offset / self.sector_bytes).min(end_of_drive - 1);
         let end = io.offset.saturating_add(io.length.into()).div_ceil(self.sector_bytes);
         let sectors = end.min(end_of_drive).saturating_sub(lbn).max(1);
-        Command { token: io.token, write: io.operation == Operation::Write, lbn, sectors }
+        Command { token: io.token, operation: io.operation, lbn, sectors }
     }
 
     fn serve(&mut self, at: Time, command: Command) {
         let now = at.as_nanos();
-        let finish = if command.write {
-            self.controller.write(now, command.lbn, command.sectors)
-        } else {
-            self.controller.read(now, command.lbn, command.sectors)
+        let (lbn, sectors) = (command.lbn, command.sectors);
+        let finish = match command.operation {
+            Operation::Read => self.controller.read(now, lbn, sectors),
+            Operation::Write | Operation::WriteZeroes => self.controller.write(now, lbn, sectors),
+            Operation::Flush => self.controller.flush(now),
+            Operation::Trim => now,
         };
         self.serving = Some(Finished { token: command.token, at: Time::from_nanos(finish) });
     }
@@ -146,3 +149,6 @@ impl Device for Disk {
         Some(finished)
     }
 }
+
+#[cfg(test)]
+mod tests;

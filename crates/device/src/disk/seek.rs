@@ -38,7 +38,9 @@ impl Arm {
             floor_ns,
             head_switch_ns: parameters.head_switch_ns,
             write_settle_ns: parameters.write_settle_ns,
-            resettle_ns: parameters.resettle_ns.unwrap_or_else(|| interpolate(&parameters.seek_ns, 1).into()),
+            resettle_ns: parameters
+                .resettle_ns
+                .unwrap_or_else(|| u64::from(interpolate(&parameters.seek_ns, 1)) * 2 / 3),
         }
     }
 
@@ -88,4 +90,56 @@ fn interpolate(points: &[(u32, u64)], distance: u32) -> u32 {
     let rise = i128::from(t1) - i128::from(t0);
     let time = i128::from(t0) + i128::from(distance - d0) * rise / i128::from(d1 - d0);
     u32::try_from(time.max(0)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::parameters::tests::small;
+
+    fn track(cylinder: u32, head: u32) -> Track {
+        Track { cylinder, head }
+    }
+
+    #[test]
+    fn a_movement_is_the_longer_of_seek_and_switch_and_settles_for_writes() {
+        let arm = Arm::new(&small());
+        assert_eq!(arm.move_ns(track(3, 0), track(3, 0), true), 0);
+        assert_eq!(arm.move_ns(track(3, 0), track(3, 1), false), 1_000_000);
+        assert_eq!(arm.move_ns(track(3, 0), track(3, 1), true), 1_500_000);
+        assert_eq!(arm.move_ns(track(3, 0), track(5, 1), false), 4_000_000);
+        assert_eq!(arm.move_ns(track(5, 0), track(3, 0), true), 4_500_000);
+    }
+
+    #[test]
+    fn an_access_of_its_own_settles_anew_where_the_heads_are() {
+        let mut drive = small();
+        drive.resettle_ns = Some(1_200_000);
+        let arm = Arm::new(&drive);
+        assert_eq!(arm.approach_ns(track(3, 0), track(3, 0), false), 1_200_000);
+        assert_eq!(arm.approach_ns(track(3, 0), track(4, 0), false), 3_000_000);
+        drive.resettle_ns = None;
+        assert_eq!(Arm::new(&drive).approach_ns(track(3, 0), track(3, 0), false), 2_000_000);
+    }
+
+    #[test]
+    fn lines_join_the_points_up_and_down_and_go_on_beyond_the_last() {
+        let points = [(1, 10), (3, 20), (5, 15), (9, 35)];
+        let times: Vec<u32> = [0, 1, 2, 3, 4, 5, 7, 9, 11].map(|d| interpolate(&points, d)).into();
+        assert_eq!(times, [0, 10, 15, 20, 18, 15, 25, 35, 45]);
+        assert_eq!(interpolate(&[(1, 7)], 100), 7);
+    }
+
+    #[test]
+    fn the_floor_is_below_every_longer_seek() {
+        let mut drive = small();
+        drive.seek_ns = vec![(1, 3_000_000), (3, 5_000_000), (4, 4_000_000), (9, 9_000_000)];
+        let arm = Arm::new(&drive);
+        for distance in 0..10 {
+            for further in distance..10 {
+                assert!(further == 0 || arm.floor_ns(distance) <= arm.seek_ns(further));
+            }
+        }
+        assert_eq!(arm.floor_ns(2), 4_000_000);
+    }
 }

@@ -99,3 +99,68 @@ impl Pass {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extent(sector: u32, sectors_per_track: u32, sectors: u32) -> Extent {
+        let angle = u64::from(sector) * SECTOR_PARTS;
+        Extent { cylinder: 0, head: 0, sector, sectors_per_track, angle, sectors, span: sectors }
+    }
+
+    #[test]
+    fn sectors_pass_when_the_angle_says_so() {
+        // 6000 rpm: 10 ms per turn, 1 ms per sector.
+        let spindle = Spindle::new(6_000);
+        let pass = spindle.pass(23_400_000, &extent(2, 10, 3));
+        assert_eq!(pass.begin(), 32_000_000);
+        assert_eq!(pass.after(3), 35_000_000);
+        assert_eq!(pass.passed(34_999_999), 2);
+        assert_eq!(pass.next_turn(10).begin(), 42_000_000);
+        assert_eq!(spindle.pass(32_000_000, &extent(2, 10, 1)).begin(), 32_000_000, "just in time");
+        assert_eq!(spindle.revolution_ns(), 10_000_000);
+    }
+
+    #[test]
+    fn what_ends_where_the_next_begins_costs_no_turn() {
+        // 10045 rpm and 254 sectors: no sector begins at a whole nanosecond, but the next one is there.
+        let spindle = Spindle::new(10_045);
+        let mut now = 0;
+        for sector in (0..254).cycle().take(254 * 1_000) {
+            now = spindle.pass(now, &extent(sector, 254, 1)).after(1);
+        }
+        assert_eq!(now, 60_000_000_000_u64 * 1_000 / 10_045);
+    }
+
+    #[test]
+    fn a_boundary_is_the_next_gap_between_sectors() {
+        let (spindle, wanted) = (Spindle::new(6_000), extent(2, 10, 1));
+        let boundary = |at| spindle.pass(5_300_000, &wanted).boundary(at, &wanted);
+        assert_eq!(boundary(1_000_000), 5_300_000, "the heads arrive");
+        assert_eq!(boundary(5_400_000), 6_000_000);
+        assert_eq!(boundary(6_000_000), 6_000_000);
+        assert_eq!(boundary(12_000_001), 13_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_pass_is_neither_early_nor_late(
+            rpm in 60_u32..100_000, now in 0..u64::MAX / 2, spt in 1_u32..2_000, pick: u32, count in 1_u32..50
+        ) {
+            let wanted = extent(pick % spt, spt, count);
+            let pass = Spindle::new(rpm).pass(now, &wanted);
+            // The exact angle at t, in parts of 60e9 * spt: it is the sector's, up to a nanosecond.
+            let unit = u128::from(MINUTE_NS) * u128::from(spt);
+            let angle = |at: u64| u128::from(at) * u128::from(rpm) * u128::from(spt) % unit;
+            let target = u128::from(wanted.sector) * u128::from(MINUTE_NS);
+            let short = (target + unit - angle(pass.begin())) % unit;
+            prop_assert!(short < u128::from(rpm) * u128::from(spt), "within the nanosecond before");
+            prop_assert!(pass.begin() - now <= MINUTE_NS / u64::from(rpm), "within a revolution");
+            let exact = u128::from(MINUTE_NS) * u128::from(count) / (u128::from(rpm) * u128::from(spt));
+            prop_assert!((u128::from(pass.after(count) - pass.begin())).abs_diff(exact) <= 1);
+            prop_assert_eq!(pass.passed(pass.after(count) + 1), count);
+        }
+    }
+}

@@ -1,75 +1,237 @@
-//! Recorded runs, and how to run the same load on our model.
+//! What the disk model is held against, and how to run the same loads on it.
+//!
+//! ```text
+//!  data/disksim.toml ──> Run ── seed ──> requests ──> our disks ──> responses ──> rms, demerit, mean
+//!  data/measured/*.csv.gz ──> Measured: requests, think times, the drive's responses, DiskSim's
+//! ```
+//!
+//! Both are excerpts (`data/README.md`). `EVENKEEL_ORACLES` names a folder with the whole of it.
+#![allow(dead_code, reason = "the test and the report use different parts")]
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Operation, Span, Time};
+use evenkeel_device::disk::parameters::{Cache, Policy};
 use evenkeel_device::disk::{Disk, Parameters};
 use evenkeel_device::{Device, Io};
 use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
 
-/// A request of a recorded run.
+/// The drives that were measured, with the names of their files in the whole data.
+pub(crate) const MEASURED: [(&str, &str); 5] = [
+    ("cheetah9lp", "cheetah9LP"),
+    ("ibm18es", "ibm18es"),
+    ("atlas-iii", "atlas_III"),
+    ("barracuda", "barracuda"),
+    ("cheetah4lp", "cheetah4LP"),
+];
+
+/// A request; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// Issued, nanoseconds from the start of the run.
-    pub issued: u64,
-    /// Nanoseconds from issue to completion.
-    pub response: u64,
-    pub device: usize,
-    pub lbn: u64,
-    pub sectors: u64,
-    pub write: bool,
+pub(crate) struct Request {
+    pub(crate) issued: u64,
+    pub(crate) device: usize,
+    pub(crate) lbn: u64,
+    pub(crate) sectors: u64,
+    pub(crate) write: bool,
 }
 
-/// A recorded run: of the simulator (`outputs/*.csv.gz`).
-pub fn simulated(path: &Path) -> Vec<Request> {
-    rows(path, |cells| {
-        let (issued, completed) = (nanos(cells[1]), nanos(cells[2]));
-        Request {
-            issued,
-            response: completed - issued,
-            device: cells[3].parse().expect("a device"),
-            lbn: cells[4].parse().expect("a block"),
-            sectors: cells[5].parse().expect("sectors"),
-            write: cells[6] == "W",
+/// A run of DiskSim, in short.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) name: String,
+    pub(crate) drive: String,
+    requests: usize,
+    capacity_sectors: u64,
+    sectors: u64,
+    seed: u64,
+    /// Requests kept outstanding; 0 if they arrive on their own.
+    pub(crate) depth: usize,
+    pub(crate) disks: usize,
+    reads_percent: u64,
+    sequential: bool,
+    arrivals_per_second: u64,
+    pub(crate) mean_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) quantiles_ns: Vec<u64>,
+    pub(crate) first_ns: Vec<u64>,
+}
+
+/// What our disks make of a run.
+pub(crate) struct Outcome {
+    pub(crate) responses: Vec<u64>,
+    pub(crate) end: u64,
+}
+
+#[derive(Deserialize)]
+struct Runs {
+    run: Vec<Run>,
+}
+
+/// All runs of the excerpt.
+pub(crate) fn runs() -> Vec<Run> {
+    let runs: Runs = toml::from_str(include_str!("../data/disksim.toml")).expect("the excerpt is TOML");
+    runs.run
+}
+
+/// The parameters of a drive of ours.
+pub(crate) fn drive(name: &str) -> Parameters {
+    let path = repository().join("devices").join(format!("{name}.toml"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Parameters::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folder with the whole data, if there is one.
+pub(crate) fn whole_data() -> Option<PathBuf> {
+    std::env::var_os("EVENKEEL_ORACLES").map(PathBuf::from)
+}
+
+impl Run {
+    /// Whether single requests can be compared: one at a time, and no cache that shifts the rest of the
+    /// run if one request comes out differently.
+    pub(crate) fn is_request_by_request(&self) -> bool {
+        self.depth == 1 && self.name.contains("nocache")
+    }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        self.depth != 1
+    }
+
+    /// The load, from its seed: splitmix64, drawn per request for the device, the block, the direction
+    /// and the gap to the next arrival, each only where there is a choice.
+    pub(crate) fn load(&self) -> Vec<Request> {
+        let mut random = SplitMix64(self.seed);
+        let mut issued_ms = 0.0_f64;
+        (0..self.requests)
+            .map(|index| {
+                let device = if self.disks > 1 { (random.next() % self.disks as u64) as usize } else { 0 };
+                let lbn = match self.sequential {
+                    true => index as u64 * self.sectors,
+                    false => random.next() % (self.capacity_sectors - self.sectors),
+                };
+                let write = match self.reads_percent {
+                    0 => true,
+                    100 => false,
+                    percent => random.uniform() >= percent as f64 / 100.0,
+                };
+                let issued = (issued_ms * 1e6).round() as u64;
+                if self.arrivals_per_second > 0 {
+                    issued_ms -= (1.0 - random.uniform()).ln() * 1000.0 / self.arrivals_per_second as f64;
+                }
+                Request { issued, device, lbn, sectors: self.sectors, write }
+            })
+            .collect()
+    }
+
+    /// The drive as it was set up for the run.
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut parameters = drive(&self.drive);
+        if self.name.contains("nocache") {
+            parameters.cache = Cache::default();
         }
-    })
+        if self.name.contains("fastbus") || self.name.contains("mix64k") {
+            parameters.bus.sector_ns = 3_200;
+        }
+        parameters.cache.almost_read_hits |= self.name.contains("almosthits");
+        if self.name.contains("sstf") {
+            parameters.queue.policy = Policy::Sstf;
+        }
+        if self.name.contains("clook") {
+            parameters.queue.policy = Policy::CLook;
+        }
+        parameters
+    }
+
+    /// The run on our disks.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let parameters = self.parameters();
+        let load = self.load();
+        let disk = Disk::new(&parameters).expect("valid parameters");
+        if self.depth == 0 {
+            return arriving(disk, &load);
+        }
+        kept_outstanding(&mut vec![disk; self.disks], &load, self.depth)
+    }
+
+    /// The RMS distance of the distributions over the run's mean, by the quantiles.
+    pub(crate) fn distance(&self, responses: &[u64]) -> f64 {
+        let ours = quantiles(responses, self.quantiles_ns.len());
+        rms(&ours, &self.quantiles_ns) / self.mean_ns as f64
+    }
+
+    /// DiskSim's responses, all of them, from the whole data.
+    pub(crate) fn all_responses(&self, root: &Path) -> Vec<u64> {
+        let path = root.join("outputs").join(format!("{}.csv.gz", self.name));
+        let response = |line: String| {
+            let cells: Vec<&str> = line.split(',').collect();
+            nanos(cells[2]) - nanos(cells[1])
+        };
+        lines(&path).skip(1).map(response).collect()
+    }
 }
 
-/// A request to a real drive.
+/// A request to a real drive; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
-    pub request: Request,
-    /// Nanoseconds from its completion to the next issue.
-    pub think: u64,
+pub(crate) struct Measured {
+    pub(crate) request: Request,
+    /// From its completion to the next issue.
+    pub(crate) think: u64,
+    /// What the drive took.
+    pub(crate) response: u64,
+    /// What DiskSim says that it takes.
+    pub(crate) disksim: u64,
 }
 
-/// A run on a real drive (`real-drive/*.validate.trace.gz`).
-pub fn measured(path: &Path) -> Vec<Measured> {
-    let micros = |text: &str| (text.parse::<f64>().expect("microseconds") * 1e3).round() as u64;
-    lines(path)
-        .map(|line| {
-            let cells: Vec<&str> = line.split_whitespace().collect();
-            let request = Request {
-                issued: 0,
-                response: micros(cells[4]),
-                device: 0,
-                lbn: cells[2].parse().expect("a block"),
-                sectors: cells[3].parse().expect("sectors"),
-                write: cells[0] == "W",
-            };
-            Measured { request, think: micros(cells[5]) }
-        })
-        .collect()
+/// The excerpt of the measurements on a drive.
+pub(crate) fn measured(drive: &str) -> Vec<Measured> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/measured").join(format!("{drive}.csv.gz"));
+    let row = |line: String| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |index: usize| cells[index].parse::<u64>().expect("a number");
+        Measured {
+            request: request(number(1), number(2), cells[0]),
+            think: number(3) * 1_000,
+            response: number(4) * 1_000,
+            disksim: number(5),
+        }
+    };
+    lines(&path).skip(1).map(row).collect()
 }
 
-/// Responses when each request is issued a think time after the one before it has finished.
-pub fn thinking(parameters: &Parameters, requests: &[Measured]) -> Vec<u64> {
+/// All measurements on a drive, from the whole data.
+pub(crate) fn all_measured(root: &Path, name: &str) -> Vec<Measured> {
+    let folder = root.join("real-drive");
+    let predictions = lines(&folder.join(format!("{name}.measured_vs_disksim.csv.gz"))).skip(1);
+    let trace = lines(&folder.join(format!("{name}.validate.trace.gz")));
+    let row = |(line, prediction): (String, String)| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let micros = |text: &str| (text.parse::<f64>().expect("microseconds") * 1e3).round() as u64;
+        let number = |index: usize| cells[index].parse::<u64>().expect("a number");
+        Measured {
+            request: request(number(2), number(3), cells[0]),
+            think: micros(cells[5]),
+            response: micros(cells[4]),
+            disksim: nanos(prediction.rsplit(',').next().expect("a prediction")),
+        }
+    };
+    trace.zip(predictions).map(row).collect()
+}
+
+/// Our responses when each request is issued a think time after the one before it has finished.
+pub(crate) fn thinking(parameters: &Parameters, requests: &[Measured]) -> Vec<u64> {
     let mut disk = Disk::new(parameters).expect("valid parameters");
     let mut now = Time::ZERO;
     let mut responses = Vec::with_capacity(requests.len());
-    for (index, Measured { request, think }) in requests.iter().enumerate() {
+    for (index, Measured { request, think, .. }) in requests.iter().enumerate() {
         disk.submit(now, io(index, request));
         let finish = disk.next_event().expect("it is in service");
         assert!(disk.poll_completion(finish).is_some());
@@ -79,25 +241,51 @@ pub fn thinking(parameters: &Parameters, requests: &[Measured]) -> Vec<u64> {
     responses
 }
 
-/// The simulator's predictions for the same run (`real-drive/*.measured_vs_disksim.csv.gz`).
-pub fn predicted(path: &Path) -> Vec<u64> {
-    rows(path, |cells| nanos(cells[6]))
+fn arriving(mut disk: Disk, requests: &[Request]) -> Outcome {
+    let mut outcome = Outcome { responses: vec![0; requests.len()], end: 0 };
+    let mut next = 0;
+    loop {
+        let arrival = requests.get(next).map(|request| Time::from_nanos(request.issued));
+        match (arrival, disk.next_event()) {
+            (None, None) => return outcome,
+            (Some(at), event) if event.is_none_or(|event| at < event) => {
+                disk.submit(at, io(next, &requests[next]));
+                next += 1;
+            }
+            (_, event) => {
+                let event = event.expect("there is one");
+                while let Some(finished) = disk.poll_completion(event) {
+                    let index = finished.token as usize;
+                    outcome.responses[index] = finished.at.as_nanos() - requests[index].issued;
+                    outcome.end = finished.at.as_nanos();
+                }
+            }
+        }
+    }
 }
 
-fn rows<T>(path: &Path, row: impl Fn(&[&str]) -> T) -> Vec<T> {
-    lines(path).skip(1).map(|line| row(&line.split(',').collect::<Vec<_>>())).collect()
-}
-
-fn lines(path: &Path) -> impl Iterator<Item = String> {
-    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    BufReader::new(MultiGzDecoder::new(file)).lines().map(|line| line.expect("a line of text"))
-}
-
-/// Milliseconds with up to six decimals, as nanoseconds.
-fn nanos(text: &str) -> u64 {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let part = format!("{part:0<6}");
-    whole.parse::<u64>().expect("milliseconds") * 1_000_000 + part[..6].parse::<u64>().expect("decimals")
+fn kept_outstanding(disks: &mut [Disk], requests: &[Request], depth: usize) -> Outcome {
+    let mut issued = vec![0; requests.len()];
+    let mut outcome = Outcome { responses: vec![0; requests.len()], end: 0 };
+    let mut next = 0;
+    let mut issue = |disks: &mut [Disk], issued: &mut [u64], now: Time| {
+        if let Some(request) = requests.get(next) {
+            issued[next] = now.as_nanos();
+            disks[request.device].submit(now, io(next, request));
+            next += 1;
+        }
+    };
+    (0..depth).for_each(|_| issue(disks, &mut issued, Time::ZERO));
+    loop {
+        let events = disks.iter().enumerate().filter_map(|(index, disk)| Some((disk.next_event()?, index)));
+        let Some((at, index)) = events.min() else { return outcome };
+        while let Some(finished) = disks[index].poll_completion(at) {
+            let token = finished.token as usize;
+            outcome.responses[token] = at.as_nanos() - issued[token];
+            outcome.end = at.as_nanos();
+            issue(disks, &mut issued, at);
+        }
+    }
 }
 
 fn io(token: usize, request: &Request) -> Io {
@@ -109,88 +297,73 @@ fn io(token: usize, request: &Request) -> Io {
     }
 }
 
-/// Responses when each request is issued at the instant recorded.
-pub fn open(parameters: &Parameters, requests: &[Request]) -> Vec<u64> {
-    let mut disk = Disk::new(parameters).expect("valid parameters");
-    let mut responses = vec![0; requests.len()];
-    let mut next = 0;
-    loop {
-        let arrival = requests.get(next).map(|request| Time::from_nanos(request.issued));
-        match (arrival, disk.next_event()) {
-            (None, None) => return responses,
-            (Some(at), event) if event.is_none_or(|event| at < event) => {
-                disk.submit(at, io(next, &requests[next]));
-                next += 1;
-            }
-            (_, event) => {
-                let event = event.expect("there is one");
-                while let Some(finished) = disk.poll_completion(event) {
-                    let index = finished.token as usize;
-                    responses[index] = finished.at.as_nanos() - requests[index].issued;
-                }
-            }
-        }
-    }
+fn request(lbn: u64, sectors: u64, direction: &str) -> Request {
+    Request { issued: 0, device: 0, lbn, sectors, write: direction == "W" }
 }
 
-/// Issue instants and responses when `depth` requests are kept outstanding on the disks together.
-pub fn closed(disks: &mut [Disk], requests: &[Request], depth: usize) -> Vec<(u64, u64)> {
-    let mut results = vec![(0, 0); requests.len()];
-    let mut next = 0;
-    let mut issue = |disks: &mut [Disk], results: &mut [(u64, u64)], now: Time| {
-        if let Some(request) = requests.get(next) {
-            results[next].0 = now.as_nanos();
-            disks[request.device].submit(now, io(next, request));
-            next += 1;
-        }
-    };
-    (0..depth).for_each(|_| issue(disks, &mut results, Time::ZERO));
-    while let Some((at, index)) =
-        disks.iter().enumerate().filter_map(|(i, disk)| disk.next_event().map(|at| (at, i))).min()
-    {
-        while let Some(finished) = disks[index].poll_completion(at) {
-            let done = &mut results[finished.token as usize];
-            done.1 = finished.at.as_nanos() - done.0;
-            issue(disks, &mut results, at);
-        }
-    }
-    results
+fn lines(path: &Path) -> impl Iterator<Item = String> + use<> {
+    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    BufReader::new(MultiGzDecoder::new(file)).lines().map(|line| line.expect("a line of text"))
 }
 
-/// Responses in a closed loop of one.
-pub fn one_by_one(parameters: &Parameters, requests: &[Request]) -> Vec<u64> {
-    let mut disks = [Disk::new(parameters).expect("valid parameters")];
-    closed(&mut disks, requests, 1).into_iter().map(|(_, response)| response).collect()
+/// Milliseconds with up to six decimals, as nanoseconds.
+fn nanos(text: &str) -> u64 {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part = format!("{part:0<6}");
+    whole.parse::<u64>().expect("milliseconds") * 1_000_000 + part[..6].parse::<u64>().expect("decimals")
 }
 
-pub fn mean_ms(values: &[u64]) -> f64 {
-    values.iter().map(|value| *value as f64).sum::<f64>() / values.len() as f64 / 1e6
+pub(crate) fn mean(values: &[u64]) -> f64 {
+    values.iter().map(|value| *value as f64).sum::<f64>() / values.len() as f64
 }
 
-/// Root mean square of the differences, pair by pair, in milliseconds.
-pub fn rms_ms(a: &[u64], b: &[u64]) -> f64 {
+/// Root mean square of the differences, pair by pair, in nanoseconds.
+pub(crate) fn rms(a: &[u64], b: &[u64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let squares = a.iter().zip(b).map(|(a, b)| (*a as f64 - *b as f64).powi(2));
-    (squares.sum::<f64>() / a.len() as f64).sqrt() / 1e6
+    (squares.sum::<f64>() / a.len() as f64).sqrt()
 }
 
-/// The demerit figure of Ruemmler and Wilkes: the RMS horizontal distance between two distributions.
-pub fn demerit_ms(a: &[u64], b: &[u64]) -> f64 {
-    let sorted = |values: &[u64]| {
-        let mut values = values.to_vec();
-        values.sort_unstable();
-        values
-    };
-    rms_ms(&sorted(a), &sorted(b))
+/// The demerit figure of Ruemmler and Wilkes, in nanoseconds: the RMS horizontal distance between two
+/// distributions.
+pub(crate) fn demerit(a: &[u64], b: &[u64]) -> f64 {
+    rms(&sorted(a), &sorted(b))
 }
 
-/// Everything off: no cache, no reading ahead, no buffered writes.
-pub fn without_cache(parameters: &Parameters) -> Parameters {
-    let mut parameters = parameters.clone();
-    parameters.cache = evenkeel_device::disk::parameters::Cache::default();
-    parameters
+pub(crate) fn sorted(values: &[u64]) -> Vec<u64> {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    values
 }
 
-pub fn span_ms(nanos: u64) -> f64 {
-    Span::from_nanos(nanos).as_secs_f64() * 1e3
+/// The values at (i + 1/2) / count of the distribution.
+fn quantiles(values: &[u64], count: usize) -> Vec<u64> {
+    let sorted = sorted(values);
+    (0..count).map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * count)]).collect()
+}
+
+/// Groups what belongs to one drive, in the order of first appearance within a drive.
+pub(crate) fn by_drive(runs: Vec<Run>) -> BTreeMap<String, Vec<Run>> {
+    let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(run.drive.clone()).or_default().push(run);
+    }
+    groups
+}
+
+/// The generator of the loads.
+pub(crate) struct SplitMix64(pub(crate) u64);
+
+impl SplitMix64 {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
 }
