@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Operation, Span, Time};
-use evenkeel_device::disk::parameters::{Cache, Policy};
+use evenkeel_device::disk::parameters::{Bus, Cache, Overheads, Policy};
 use evenkeel_device::disk::{Disk, Parameters};
 use evenkeel_device::{Device, Io};
 use flate2::read::MultiGzDecoder;
@@ -83,6 +83,23 @@ pub(crate) fn drive(name: &str) -> Parameters {
     let path = repository().join("devices").join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     Parameters::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The parameters that DiskSim's own files have where `devices/` has newer measurements.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsDiskSim {
+    bus: Bus,
+    overhead_ns: Overheads,
+    cache: Cache,
+}
+
+/// A drive with all of DiskSim's parameters and none of ours.
+pub(crate) fn drive_as_disksim(name: &str) -> Parameters {
+    let mut all: BTreeMap<String, AsDiskSim> =
+        toml::from_str(include_str!("../data/as-disksim.toml")).expect("the excerpt is TOML");
+    let AsDiskSim { bus, overhead_ns, cache } = all.remove(name).expect("a drive of the excerpt");
+    Parameters { bus, overhead_ns, cache, ..drive(name) }
 }
 
 pub(crate) fn repository() -> PathBuf {
