@@ -69,12 +69,12 @@ struct Slip {
 }
 
 impl Layout {
-    /// Lays out the zones of a drive.
+    /// Lays out the zones of a drive whose single values are in range.
     ///
     /// # Errors
     /// If zones overlap, leave the drive or cannot hold what they are said to, or if all of them hold
     /// less than the capacity.
-    pub fn new(parameters: &Parameters) -> Result<Self, ParameterError> {
+    pub(super) fn new(parameters: &Parameters) -> Result<Self, ParameterError> {
         let mut zones: Vec<ZoneMap> = Vec::with_capacity(parameters.zone.len());
         let (mut next_cylinder, mut next_lbn) = (0, 0);
         for (index, zone) in parameters.zone.iter().enumerate() {
@@ -201,14 +201,6 @@ impl ZoneMap {
                 format!("spare range {} has more than its {} spares", slip.range, zone.spare_sectors);
             return Err(ParameterError::value(key("slipped"), problem, "correct it or `spare_sectors`"));
         }
-        let skew = |name: &str, sectors: f64| {
-            let parts = sectors * SECTOR_PARTS as f64;
-            if (0.0..=1e9).contains(&parts) && parts.fract() == 0.0 {
-                return Ok(parts as u64);
-            }
-            let problem = format!("{sectors} is no angle in thousandths of a sector");
-            Err(ParameterError::value(key(name), problem, "give sectors with at most three decimals"))
-        };
         let lost = if shortens { slips.last().map_or(0, |slip| slip.shift) } else { 0 };
         Ok(Self {
             first_lbn,
@@ -216,9 +208,9 @@ impl ZoneMap {
             first_cylinder: zone.cylinders.0.into(),
             sectors_per_track: zone.sectors_per_track.into(),
             cylinder_sectors,
-            track_skew: skew("track_skew_sectors", zone.track_skew_sectors)?,
-            cylinder_skew: skew("cylinder_skew_sectors", zone.cylinder_skew_sectors)?,
-            offset: skew("offset_sectors", zone.offset_sectors)?,
+            track_skew: zone.track_skew_sectors.0,
+            cylinder_skew: zone.cylinder_skew_sectors.0,
+            offset: zone.offset_sectors.0,
             reserved: zone.reserved_sectors,
             range_sectors,
             range_lbns,
@@ -288,6 +280,7 @@ fn slips(zone: &Zone, all: u64, range_sectors: u64, range_lbns: u64) -> Option<V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::parameters::Sectors;
     use crate::disk::parameters::tests::small;
     use proptest::prelude::*;
 
@@ -295,9 +288,9 @@ mod tests {
         Zone {
             cylinders,
             sectors_per_track,
-            track_skew_sectors: 2.0,
-            cylinder_skew_sectors: 3.5,
-            offset_sectors: 0.0,
+            track_skew_sectors: Sectors(2_000),
+            cylinder_skew_sectors: Sectors(3_500),
+            offset_sectors: Sectors(0),
             reserved_sectors: 0,
             spare_sectors: 0,
             slipped: Vec::new(),
@@ -415,10 +408,6 @@ mod tests {
         assert!(refused(&|d| d.zone[0].reserved_sectors = 80).starts_with("zone[0].reserved_sectors: "));
         assert!(refused(&|d| d.zone[0].slipped = vec![3, 3]).starts_with("zone[0].slipped: "));
         assert!(refused(&|d| d.zone[0].slipped = vec![80]).starts_with("zone[0].slipped: "));
-        assert!(
-            refused(&|d| d.zone[0].track_skew_sectors = 0.0001).starts_with("zone[0].track_skew_sectors: ")
-        );
-        assert!(refused(&|d| d.zone[0].offset_sectors = f64::NAN).starts_with("zone[0].offset_sectors: "));
         let too_many = |d: &mut Parameters| {
             d.zone[0].spare_sectors = 1;
             d.zone[0].slipped = vec![3, 5];

@@ -135,6 +135,7 @@ impl Mechanism {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::parameters::Sectors;
     use crate::disk::parameters::tests::small;
     use proptest::prelude::*;
 
@@ -220,12 +221,12 @@ mod tests {
         #[test]
         fn whole_tracks_at_once_are_as_sector_by_sector(
             start in 0_u64..100 * MS, lbn in 0_u64..140, sectors in 1_u64..50, bus in 0_u64..120 * MS,
-            bus_sector in 0_u64..3 * MS, skew in 0_u32..10, slipped in prop::collection::btree_set(0_u64..200, 0..5),
+            bus_sector in 0_u64..3 * MS, skew in 0_u64..10, slipped in prop::collection::btree_set(0_u64..200, 0..5),
         ) {
             let build = || mechanism(|drive| {
                 drive.bus.sector_ns = bus_sector;
-                drive.zone[0].track_skew_sectors = f64::from(skew);
-                drive.zone[0].cylinder_skew_sectors = f64::from(skew) / 2.0;
+                drive.zone[0].track_skew_sectors = Sectors(skew * 1_000);
+                drive.zone[0].cylinder_skew_sectors = Sectors(skew * 500);
                 drive.zone[0].slipped = slipped.iter().copied().collect();
                 drive.capacity_sectors = 190;
             });

@@ -12,7 +12,7 @@ const COUNT_MAX: u64 = 1 << 20;
 const NANOS_MAX: u64 = 4_000_000_000;
 
 /// The parameters of a disk drive; [`Parameters::validate`] says whether they describe one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// What the file describes.
@@ -179,21 +179,20 @@ pub struct Queue {
 }
 
 /// Cylinders whose tracks have the same number of sectors.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     /// First and last cylinder.
     pub cylinders: (u32, u32),
     /// Sectors on each track.
     pub sectors_per_track: u32,
-    /// How far the first sector of a track lies behind that of the track before it, in sectors (at most
-    /// three decimals).
-    pub track_skew_sectors: f64,
+    /// How far the first sector of a track lies behind that of the track before it.
+    pub track_skew_sectors: Sectors,
     /// The same from the last track of a cylinder to the first of the next.
-    pub cylinder_skew_sectors: f64,
-    /// How far the zone's first sector lies behind the index mark, in sectors.
+    pub cylinder_skew_sectors: Sectors,
+    /// How far the zone's first sector lies behind the index mark.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub offset_sectors: f64,
+    pub offset_sectors: Sectors,
     /// Sectors at the start of the zone that the drive keeps for itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reserved_sectors: u64,
@@ -203,6 +202,33 @@ pub struct Zone {
     /// Bad sectors, counted from the start of the zone: everything after one moves on by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slipped: Vec<u64>,
+}
+
+/// A length along a track: sectors, with at most three decimals, kept as thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sectors(pub u64);
+
+impl Serialize for Sectors {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 % 1_000 {
+            0 => serializer.serialize_u64(self.0 / 1_000),
+            _ => serializer.serialize_f64(self.0 as f64 / 1e3),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sectors {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let sectors = f64::deserialize(deserializer)?;
+        // A decimal with three places is the float nearest to it: only that one is taken.
+        let thousandths = (sectors * 1e3).round();
+        if (0.0..=1e9).contains(&thousandths) && thousandths / 1e3 == sectors {
+            return Ok(Self(thousandths as u64));
+        }
+        let problem =
+            format!("{sectors} sectors are no angle; give 0 to 1000000 with at most three decimals");
+        Err(serde::de::Error::custom(problem))
+    }
 }
 
 fn default_sector_bytes() -> u32 {
@@ -395,7 +421,7 @@ pub(super) mod tests {
     fn a_file_comes_back_as_it_was_written() {
         let mut drive = small();
         drive.zone[0].slipped = vec![3, 17];
-        drive.zone[0].track_skew_sectors = 1.5;
+        drive.zone[0].track_skew_sectors = Sectors(1_537);
         drive.cache.read_ahead = ReadAhead::NextTrack;
         drive.queue.policy = Policy::CLook;
         let text = toml::to_string(&drive).expect("parameters are TOML");
