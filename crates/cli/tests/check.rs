@@ -152,6 +152,23 @@ fn several_stores_are_checked_each_by_itself() {
 }
 
 #[test]
+fn an_emulated_drive_is_named_and_refused_if_it_is_too_small() {
+    let with = |emulate: &str| {
+        check(&format!(
+            "[gateway]\nlisten = [\"unix:a\"]\n[store.s]\npath = \"s.img\"\nemulate = {emulate}\n\
+             [volume.v]\noffset = \"0 B\"\nsize = \"2 GiB\"\n"
+        ))
+    };
+    let run = with("\"microsoft-ssd\"");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let expected = "store s: pclock, depth 8, emulating Microsoft SSD extension: 32 GiB of SLC flash";
+    assert!(run.stdout.contains(expected), "{}", run.stdout);
+    let run = with("{ kind = \"raid\", level = 1, members = { device = \"flashsim-2009\", count = 2 } }");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("on an emulated device of 1 GiB"), "{}", run.stderr);
+}
+
+#[test]
 fn problems_are_shown_with_their_lines() {
     let text = PROMISES.replace("\"200 ms\"", "200").replace("weight = 10", "wieght = 10");
     let run = check(&text);

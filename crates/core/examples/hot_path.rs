@@ -8,6 +8,8 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
+use evenkeel_core::sched::avatar::Avatar;
+use evenkeel_core::sched::cello::{Cello, CelloConfig};
 use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::nested::Nested;
@@ -76,6 +78,8 @@ fn main() {
         };
         row("pclock", &|| Box::new(PClock::new()));
         row("nested", &|| Box::new(Nested::new()));
+        row("avatar", &|| Box::new(Avatar::new()));
+        row("cello", &|| Box::new(Cello::new(CelloConfig::default()).expect("the defaults are in range")));
         row("sced", &|| Box::new(Sced::new()));
         row("edf", &|| Box::new(Edf::new()));
         row("fcfs", &|| Box::new(Fcfs::new()));

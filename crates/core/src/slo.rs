@@ -20,6 +20,7 @@ pub struct Envelope {
 pub struct Slo {
     promise: Promise,
     weight: Weight,
+    interactive: bool,
     /// Zero for none, which halves what the two take up.
     reservation: Rate,
     limit: Rate,
@@ -176,7 +177,7 @@ impl Slo {
 
     const fn promising(promise: Promise) -> Self {
         let none = Rate::from_millis(0);
-        Self { promise, weight: Weight::ONE, reservation: none, limit: none }
+        Self { promise, weight: Weight::ONE, interactive: false, reservation: none, limit: none }
     }
 
     /// The same promise with another weight.
@@ -184,6 +185,20 @@ impl Slo {
     pub const fn with_weight(mut self, weight: Weight) -> Self {
         self.weight = weight;
         self
+    }
+
+    /// The same promise for a flow that somebody waits at: without a guarantee it is served before those
+    /// that only have much to move, under schedulers that know such a class (Cello).
+    #[must_use]
+    pub const fn with_interactive(mut self) -> Self {
+        self.interactive = true;
+        self
+    }
+
+    /// Whether somebody waits for each of its requests.
+    #[must_use]
+    pub const fn is_interactive(&self) -> bool {
+        self.interactive
     }
 
     /// The same promise with a reservation: at least this much per second while requests wait, under

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 
 use common::{request, slo};
+use evenkeel_core::sched::avatar::Avatar;
+use evenkeel_core::sched::cello::{Cello, CelloConfig};
 use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
 use evenkeel_core::sched::fcfs::Fcfs;
@@ -93,6 +95,9 @@ fn the_hot_path_allocates_nothing() {
         assert_eq!(allocations_in_steady_state(Box::new(VirtualClock::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(MClock::new()), flows), 0);
         assert_eq!(allocations_in_steady_state(Box::new(Rbfq::new()), flows), 0);
+        assert_eq!(allocations_in_steady_state(Box::new(Avatar::new()), flows), 0);
+        let cello = Cello::new(CelloConfig::default()).unwrap();
+        assert_eq!(allocations_in_steady_state(Box::new(cello), flows), 0);
         let fairio = Fairio::new(FairioConfig::new(Span::from_millis(1), 4)).unwrap();
         assert_eq!(allocations_in_steady_state(Box::new(fairio), flows), 0, "{flows} flows");
         for spare in [SpareCapacity::Flows, SpareCapacity::Background] {

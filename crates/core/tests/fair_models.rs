@@ -153,6 +153,10 @@ impl Model {
         let (now, clocks) = (self.now, self.kind == Kind::OwnClocks);
         let new = Flow { promise, meter, start: 0, finish: 0 };
         let same = self.flows[id].is_some_and(|old| old.is_guaranteed() == new.is_guaranteed());
+        if same && self.flow(id).meter.share == meter.share {
+            self.flow(id).promise = promise;
+            return;
+        }
         if same {
             let flow = self.flow(id);
             (flow.promise, flow.meter) = (promise, meter);

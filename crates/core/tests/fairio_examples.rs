@@ -142,7 +142,11 @@ fn compensation_is_by_degree_of_under_service() {
     for end in [100, 200] {
         cycle(&mut fairio, end, &[15, 20, 65]);
     }
-    assert_eq!(shares(&fairio), [100 * MS * 2 / 3, 100 * MS / 3, 0], "behind by 20 ms and by 10 ms");
+    // 17/16 of 200 ms were rightful: 53.125, 53.125 and 106.25 ms, of which they got 30, 40 and 130 ms.
+    let deviations = [0, 1, 2].map(|flow| class(&fairio, flow).deviation);
+    assert_eq!(deviations, [-23_125_000, -13_125_000, 23_750_000]);
+    let behind = 23_125 + 13_125;
+    assert_eq!(shares(&fairio), [100 * MS * 23_125 / behind, 100 * MS * 13_125 / behind, 0]);
 }
 
 #[test]
@@ -157,28 +161,35 @@ fn proportional_mode_divides_by_the_deviation() {
     assert!(first.abs_diff(75 * MS) <= 1 && second.abs_diff(25 * MS) <= 1, "3 : 1, not {first} : {second}");
 }
 
+/// Two cycles in which each class takes so many ns; the shares of the third.
+fn after_two_cycles<const N: usize>(weights: [u32; N], used: [u64; N]) -> [u64; N] {
+    let mut fairio = backlogged(config(), &weights);
+    for end in [100, 200] {
+        drain(&mut fairio, end - 100);
+        for (flow, used) in used.iter().enumerate() {
+            let done = Completion::new(Ticket::from_bits(0), Outcome::Done);
+            let done = done.with_service(Span::from_nanos(*used));
+            fairio.on_completion(Time::from_millis(end - 1), &request(0, flow, 1_000), &done);
+        }
+        drain(&mut fairio, end);
+    }
+    shares(&fairio)
+}
+
 #[test]
 fn proportional_mode_at_zero_and_near_it() {
-    let mut fairio = backlogged(config(), &[1, 2, 1]);
-    for end in [100, 200] {
-        cycle(&mut fairio, end, &[25, 50, 45]);
+    // 190 ns is 2⁻²⁰ of the window: a deviation of 100 ns counts as 0.
+    for beyond in [0, 50] {
+        let shares = after_two_cycles([1, 2, 1], [25 * MS + beyond, 50 * MS, 45 * MS]);
+        assert_eq!(shares, [33_333_333, 66_666_666, 0], "two at 0: by weight, and nothing else");
     }
-    assert_eq!(shares(&fairio), [33_333_333, 66_666_666, 0], "two at 0: by weight, and nothing else");
-    // 190 ns is 2⁻²⁰ of the window: a deviation of 100 ns counts as 0, one of 1 ms does not.
-    for (beyond, expected) in [(100, [50 * MS, 50 * MS]), (MS, [98_039_215, 1_960_784])] {
-        let mut fairio = backlogged(config(), &[1, 1]);
-        for end in [100, 200] {
-            drain(&mut fairio, end - 100);
-            for (flow, used) in [(0, 50 * MS + beyond / 2), (1, if beyond < MS { 50 * MS } else { 75 * MS })]
-            {
-                let done = Completion::new(Ticket::from_bits(0), Outcome::Done);
-                let done = done.with_service(Span::from_nanos(used));
-                fairio.on_completion(Time::from_millis(end - 1), &request(0, flow, 1_000), &done);
-            }
-            drain(&mut fairio, end);
-        }
-        assert_eq!(shares(&fairio), expected, "{beyond} ns");
-    }
+    let shares = after_two_cycles([1, 2, 1], [25 * MS + MS / 2, 50 * MS, 45 * MS]);
+    assert_eq!(shares, [0, 100 * MS, 0], "one at 0");
+    assert_eq!(
+        after_two_cycles([1, 1], [50 * MS + MS / 2, 75 * MS]),
+        [98_039_215, 1_960_784],
+        "1 ms and 50 ms"
+    );
 }
 
 #[test]

@@ -212,45 +212,62 @@ fn estimated_accounting_agrees_with_reported() {
             rig.run(130 * CYCLE);
             rig.shares()
         });
-        assert!(worst(&shares[0], &shares[1]) <= 0.03, "{disks} disks: {shares:?}");
-        assert!(worst(&shares[0], &ideal(&loads)) <= 0.015, "{disks} disks: {shares:?}");
+        for shares in &shares {
+            assert!(worst(shares, &ideal(&loads)) <= 0.015, "{disks} disks: {shares:?}");
+        }
     }
 }
 
-/// An intermittent class leaves time over: the others get it, by weight, and are not shut out for it
-/// when the class comes back with all its might.
-///
-/// Weaker than the law for backlogged classes, 1.5 points: what is bounded here is what the algorithm
-/// reached on this array, 1.65 points while the class is light, its double share for three cycles, and
-/// 1.63 points over the next hundred with estimated accounting. `docs/schedulers/fairio.md` says why.
-#[test]
-fn spare_time_goes_to_the_others_and_does_not_shut_them_out() {
+/// Three classes, the first of which is light for 90 cycles and then has as much to do as the others: the
+/// shares of each 30 cycles at first, of the three cycles after the change, and of a hundred after those.
+fn light_and_heavy(accounting: Accounting, balanced: bool) -> (Vec<Vec<f64>>, Vec<f64>, Vec<f64>) {
     let load = |weight, depth| Load { weight, service: 4_000, depth };
     let loads = [load(2, 0), load(1, 200), load(1, 200)];
-    for accounting in [Accounting::Reported, Accounting::Estimated] {
-        let mut rig = Rig::new(config(8, accounting), &loads, 32, 3);
-        // 50 requests of 4 ms a second: 2.5 % of the eight disks, where half of them are its own.
-        for tick in 1..=60 * 50 {
-            rig.run(tick * CYCLE / 50);
-            rig.arrive(0);
-            if tick == 30 * 50 {
-                rig.shares();
-            }
+    let mut rig = Rig::new(config(8, accounting), &loads, 32, 3);
+    rig.array.balanced = balanced;
+    let mut light = vec![];
+    // 50 requests of 4 ms a second: 2.5 % of the eight disks, where half of them are its own.
+    for tick in 1..=90 * 50 {
+        rig.run(tick * CYCLE / 50);
+        rig.arrive(0);
+        if tick % (30 * 50) == 0 {
+            light.push(rig.shares());
         }
-        let before = rig.shares();
-        assert!(worst(&before, &[0.025, 0.4875, 0.4875]) <= 0.025, "{before:?}");
-        rig.loads[0].depth = 200;
-        (0..200).for_each(|_| rig.arrive(0));
-        rig.run(61 * CYCLE);
-        rig.shares();
-        rig.run(64 * CYCLE);
-        let after = rig.shares();
-        assert!(after[0] > 0.4 && after[1] > 0.1 && after[2] > 0.1, "at once: {after:?}");
-        rig.run(164 * CYCLE);
-        let later = rig.shares();
-        let bound = if accounting == Accounting::Reported { 0.015 } else { 0.03 };
-        assert!(worst(&later, &[0.5, 0.25, 0.25]) <= bound, "in the long run: {later:?}");
     }
+    rig.loads[0].depth = 200;
+    (0..200).for_each(|_| rig.arrive(0));
+    rig.run(91 * CYCLE);
+    rig.shares();
+    rig.run(94 * CYCLE);
+    let at_once = rig.shares();
+    rig.run(194 * CYCLE);
+    (light, at_once, rig.shares())
+}
+
+/// An intermittent class leaves time over: the others get it, by weight, and are not shut out for it
+/// when the class comes back with all its might; on an array with idle disks and on one that is always busy.
+#[test]
+fn spare_time_goes_to_the_others_and_does_not_shut_them_out() {
+    for balanced in [false, true] {
+        let (light, at_once, later) = light_and_heavy(Accounting::Reported, balanced);
+        for shares in &light {
+            assert!(worst(shares, &[0.025, 0.4875, 0.4875]) <= 0.015, "{balanced}: {shares:?}");
+        }
+        assert!(at_once[0] > 0.4 && at_once[1] > 0.1 && at_once[2] > 0.1, "at once: {at_once:?}");
+        assert!(worst(&later, &[0.5, 0.25, 0.25]) <= 0.015, "in the long run: {later:?}");
+    }
+}
+
+/// The same with estimated disk time, by which no array has idle disks: equal classes swing, and only in the
+/// long run are all within 1.5 points (deviation 4 in fairio.rs says why).
+#[test]
+fn estimated_shares_swing_beside_a_light_class() {
+    let (light, at_once, later) = light_and_heavy(Accounting::Estimated, false);
+    for shares in &light {
+        assert!(worst(shares, &[0.025, 0.4875, 0.4875]) <= 0.06, "{shares:?}");
+    }
+    assert!(at_once[0] > 0.3, "at once: {at_once:?}");
+    assert!(worst(&later, &[0.5, 0.25, 0.25]) <= 0.015, "in the long run: {later:?}");
 }
 
 /// A class with one request at a time cannot use its share of eight disks: the others lose nothing.

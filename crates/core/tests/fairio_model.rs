@@ -187,7 +187,13 @@ impl Model {
         let active = self.active();
         let sums: BTreeMap<usize, u128> = active.iter().map(|id| (*id, sum(*id))).collect();
         let all: u128 = sums.values().sum();
-        let offered = offered.min(all + all / 16);
+        let offered = if !self.reported {
+            offered.min(all + all / 16)
+        } else if all > offered + offered / 16 {
+            offered
+        } else {
+            all + all / 16
+        };
         let weights: u128 = active.iter().map(|id| self.flows[id].weight).sum();
         let tolerance = (offered >> 20).max(self.r as u128);
         for (id, sum) in sums {

@@ -383,6 +383,23 @@ fn remote_desktop_oltp_and_data_migration() {
     }
 }
 
+/// The worked example that VMware publishes for its scheduler of that name ("SIOC: I/O Distribution with
+/// Reservations & Limits", part 1, 2015): 8000 IOPS, shares 1000, 2500, 500 and 1000. With the third idle but for
+/// 10 IOPS, one store (part 2 has two hosts, each with shares of its own) divides the rest by shares too.
+#[test]
+fn four_machines_on_8000_iops() {
+    let flows = [flow(0, 0, 1_000), flow(0, 0, 2_500), flow(0, 0, 500), flow(0, 2_000, 1_000)];
+    let mut store = Store::new(Box::new(MClock::new()), &flows);
+    store.run(|_| true, 4, SECOND / 8_000, SECOND);
+    assert_law(&store.counts(0), &[1_600.0, 4_000.0, 800.0, 1_600.0], 1.0);
+    let mut store = Store::new(Box::new(MClock::new()), &flows);
+    for tenth in 1..=10 {
+        store.arrive(2, Elsewhere::NOTHING);
+        store.run(|flow| flow != 2, 4, SECOND / 8_000, tenth * SECOND / 10);
+    }
+    assert_law(&store.counts(0), &[1_775.6, 4_438.9, 10.0, 1_775.6], 1.0);
+}
+
 /// Table 1 of the thesis, with Table 2's flash: weights, throughput and the ratio that was achieved, as
 /// printed, at 30 requests per second reserved for each of the two.
 const TABLES: [(u32, u32, f64, f64); 17] = [

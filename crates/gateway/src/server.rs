@@ -14,12 +14,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{Engine, Rate, Span};
-use evenkeel_device::{ConstantRate, Device};
+use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
-use crate::backing::{self, BackingError};
+use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
-use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig};
+use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig, Tuning};
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
@@ -41,6 +41,7 @@ pub struct Server {
 #[derive(Debug)]
 struct RunningStore {
     name: String,
+    tuning: Tuning,
     mailbox: Mailbox<Command>,
     thread: JoinHandle<StoreEnd>,
 }
@@ -90,6 +91,18 @@ pub enum StartError {
         /// The stated one.
         capacity: Rate,
     },
+    /// The volumes do not fit on the emulated device.
+    #[error(
+        "store.{store}: its volumes take {need} bytes, but the emulated device has {capacity}; make volumes smaller, or emulate a larger device"
+    )]
+    DeviceTooSmall {
+        /// The store.
+        store: String,
+        /// Bytes up to the end of the last volume.
+        need: u64,
+        /// Bytes of the device.
+        capacity: u64,
+    },
     /// The kernel gives no ring, thread or event descriptor.
     #[error(
         "store.{store}: cannot set up io_uring: {source} (it needs Linux 5.11 or later, kernel.io_uring_disabled = 0, and a sandbox that allows it)"
@@ -127,7 +140,7 @@ impl Server {
         }
         let addresses = listeners.iter().map(Listener::address).collect();
         let front_mailbox = Mailbox::new()?;
-        let stores = start_stores(parts)?;
+        let stores = start_stores(parts, config)?;
         let front = Front {
             listeners,
             mailbox: front_mailbox.clone(),
@@ -164,7 +177,7 @@ impl Server {
     pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
-            running.mailbox.send(Command::Reschedule(kind.build(spare)));
+            running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning)));
         }
         found.is_some()
     }
@@ -223,9 +236,17 @@ fn prepare(
     catalogue: &mut Catalogue,
 ) -> Result<Parts, StartError> {
     let backings = backing::open(config, index)?;
-    let mut volumes = Vec::new();
-    for (volume, slice) in config.volumes.iter().filter(|volume| volume.store == index).zip(&backings.slices)
+    let places = places(config, index, &backings.slices);
+    let end =
+        places.iter().zip(&backings.slices).map(|(place, slice)| place.saturating_add(slice.size)).max();
+    let emulated = store.emulate.as_ref().map(|emulate| &emulate.device);
+    if let (Some(capacity), Some(need)) = (emulated.and_then(Spec::capacity), end)
+        && need > capacity
     {
+        return Err(StartError::DeviceTooSmall { store: store.name.clone(), need, capacity });
+    }
+    let mut volumes = Vec::new();
+    for ((volume, slice), place) in config.volumes_of(index).zip(&backings.slices).zip(places) {
         let export = export(volume, slice, backing::block_minimum(store));
         catalogue.entries.push(Entry {
             name: volume.name.clone(),
@@ -237,18 +258,16 @@ fn prepare(
             name: volume.name.clone(),
             export,
             slice: *slice,
+            place,
             slo: volume.slo.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
-    let device = store.emulate.map(|emulate| -> Box<dyn Device + Send> {
-        Box::new(ConstantRate::new(emulate.rate, emulate.servers))
-    });
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare), store.depth),
-        device,
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), store.depth),
+        device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
         volumes,
@@ -256,12 +275,31 @@ fn prepare(
     })
 }
 
+/// The first byte of each volume of a store within the store, which is where it lies on an emulated
+/// device: slices lie as they do in the store's file, volumes with files of their own behind them, one
+/// after the other.
+fn places(config: &Config, store: usize, slices: &[Slice]) -> Vec<u64> {
+    let volumes = || config.volumes_of(store).zip(slices);
+    let shared = volumes().filter(|(volume, _)| volume.path.is_none());
+    let mut end = shared.map(|(_, slice)| slice.offset.saturating_add(slice.size)).max().unwrap_or(0);
+    volumes()
+        .map(|(volume, slice)| match volume.path {
+            None => slice.offset,
+            Some(_) => {
+                let place = end;
+                end = end.saturating_add(slice.size);
+                place
+            }
+        })
+        .collect()
+}
+
 /// Starts a thread per store and waits until each has its ring.
-fn start_stores(parts: Vec<Parts>) -> Result<Vec<RunningStore>, StartError> {
+fn start_stores(parts: Vec<Parts>, config: &Config) -> Result<Vec<RunningStore>, StartError> {
     let mut running: Vec<RunningStore> = Vec::new();
-    for parts in parts {
+    for (parts, store) in parts.into_iter().zip(&config.stores) {
         let name = parts.name.clone();
-        match start_store(parts) {
+        match start_store(parts, store.tuning) {
             Ok(store) => running.push(store),
             Err(source) => {
                 stop(&running);
@@ -279,7 +317,7 @@ fn stop(stores: &[RunningStore]) {
     }
 }
 
-fn start_store(parts: Parts) -> io::Result<RunningStore> {
+fn start_store(parts: Parts, tuning: Tuning) -> io::Result<RunningStore> {
     let name = parts.name.clone();
     let mailbox = Mailbox::new()?;
     let own_mailbox = mailbox.clone();
@@ -299,7 +337,7 @@ fn start_store(parts: Parts) -> io::Result<RunningStore> {
         }
     })?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("the store's thread panicked")))?;
-    Ok(RunningStore { name, mailbox, thread })
+    Ok(RunningStore { name, tuning, mailbox, thread })
 }
 
 fn duration(span: Span) -> Duration {

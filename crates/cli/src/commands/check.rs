@@ -107,13 +107,20 @@ impl<'c> Checked<'c> {
     fn to_text(&self) -> String {
         let store = self.store;
         let mut text = format!("store {}: {}, depth {}", store.name, store.scheduler, store.depth);
-        if let Some(device) = store.emulate {
-            let _ = write!(
-                text,
-                ", emulating {} with {}",
-                device.rate,
-                counted(device.servers.get() as usize, "server")
-            );
+        if let Some(emulate) = &store.emulate {
+            let _ = match emulate.rate() {
+                Some(rate) => {
+                    write!(
+                        text,
+                        ", emulating {rate} with {}",
+                        counted(emulate.depth().get() as usize, "server")
+                    )
+                }
+                None if emulate.device.description().is_empty() => {
+                    write!(text, ", emulating a device of kind {:?}", emulate.device.model().kind())
+                }
+                None => write!(text, ", emulating {}", emulate.device.description()),
+            };
         }
         text.push('\n');
         let rows: Vec<_> = self.volumes.iter().map(CheckedVolume::to_row).collect();

@@ -1,7 +1,9 @@
 //! mClock: a reservation, a limit and a weight for each flow; with counts from other servers, dmClock.
 //!
 //! Source: Gulati, Merchant, Varman, "mClock: Handling Throughput Variability for Hypervisor IO
-//! Scheduling", OSDI 2010: tag assignment, tag adjustment, request scheduling, and dmClock's counts.
+//! Scheduling", OSDI 2010: tag assignment, tag adjustment, request scheduling, and dmClock's counts. Its text
+//! was not at hand; the rules are as published work quotes them, `R = max(R' + 1/r, t)`, `L = max(L' + 1/l, t)`,
+//! `P = max(P' + 1/w, t)`, with dmClock's ρ/r, δ/l, δ/w in place of 1/r, 1/l, 1/w.
 //!
 //! **Law** (max). While all flows have requests waiting, a store that serves T per second gives
 //! `x_i = min(l_i, max(r_i, λ·w_i))`, λ such that Σx = T, if Σr ≤ T: a reservation counts *within* the

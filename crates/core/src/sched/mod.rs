@@ -6,6 +6,8 @@ use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Span, Time};
 
+pub mod avatar;
+pub mod cello;
 pub mod edf;
 pub mod fairio;
 pub mod fcfs;
@@ -18,6 +20,7 @@ pub mod sfq;
 pub mod virtual_clock;
 pub mod wf2q;
 
+mod cello_config;
 mod disk_time;
 mod due;
 mod fair;

@@ -44,6 +44,13 @@ impl<const SCALE: u64> Pace<SCALE> {
         Self { share, step: one / share, step_part: one % share, part: 0 }
     }
 
+    /// Changes the share. The part of a unit that is not charged yet is kept if it stays the same.
+    pub(super) const fn change(&mut self, share: u128) {
+        if share != self.share {
+            *self = Self::new(share);
+        }
+    }
+
     pub(super) const fn share(&self) -> u128 {
         self.share
     }

@@ -263,6 +263,9 @@ impl PClock {
         let (now, stored_now) = (self.now, self.stored_now());
         let flow = &mut self.flows[id.index()];
         if let Role::Guaranteed(stamper) = &mut flow.role {
+            if stamper.bounds(envelope) && flow.latency == envelope.latency() {
+                return;
+            }
             stamper.reconfigure(now, envelope);
             flow.latency = envelope.latency();
             self.lending.withdraw(id);

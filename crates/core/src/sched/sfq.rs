@@ -81,7 +81,7 @@ impl Discipline for StartTime {
     }
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, _head: Option<Head>) {
-        self.tags[flow.index()].pace = Pace::new(share_of(envelope, slo));
+        self.tags[flow.index()].pace.change(share_of(envelope, slo));
     }
 
     fn dismiss(&mut self, flow: FlowId) {

@@ -56,6 +56,11 @@ impl Stamper {
         self.bucket.burst()
     }
 
+    /// Whether σ and ρ are those of `envelope`.
+    pub(crate) fn bounds(&self, envelope: &Envelope) -> bool {
+        self.burst() == envelope.burst() && self.bucket.rate() == envelope.rate()
+    }
+
     /// New parameters: the debt stays, and so do the frontier and its part of a nanosecond.
     pub(crate) fn reconfigure(&mut self, now: Time, envelope: &Envelope) {
         let (old, new) = (self.bucket.rate().as_millis(), envelope.rate().as_millis());

@@ -40,6 +40,11 @@ pub trait Discipline: Default {
     /// Makes room for the flows 0 .. `flows`, so that no later call allocates.
     fn cover(&mut self, flows: usize);
 
+    /// The time is `now`, which never goes back. Called before every other call that depends on it.
+    fn advance(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// A new guaranteed flow, without a head.
     fn admit(&mut self, now: Time, flow: FlowId, envelope: &Envelope, slo: &Slo);
 
@@ -120,6 +125,11 @@ impl<D: Discipline> Tagged<D> {
             sequence: 0,
             now: Time::ZERO,
         }
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.discipline.advance(self.now);
     }
 
     fn known(&self, flow: FlowId) -> Result<Role, ConfigureError> {
@@ -209,7 +219,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
         if flow > FlowId::MAX {
             return Err(ConfigureError::FlowOutOfRange(flow));
         }
-        self.now = self.now.max(now);
+        self.advance(now);
         self.cover(flow);
         match slo.envelope() {
             Some(envelope) => self.configure_guaranteed(flow, envelope, slo),
@@ -223,7 +233,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
         if !self.flows[flow.index()].queue.is_empty() {
             return Err(ConfigureError::Busy(flow));
         }
-        self.now = self.now.max(now);
+        self.advance(now);
         if role == Role::Guaranteed {
             self.discipline.dismiss(flow);
         }
@@ -237,7 +247,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
         if self.slab.is_full() {
             return Err(ConfigureError::TooManyWaiting);
         }
-        self.now = self.now.max(now);
+        self.advance(now);
         let guaranteed = role == Role::Guaranteed;
         let tag = if guaranteed { self.discipline.stamp(self.now, id, arrival.request.cost) } else { 0 };
         let waiting = Waiting::new(arrival, self.sequence, tag);
@@ -255,7 +265,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
     }
 
     fn poll_dispatch(&mut self, now: Time) -> Decision {
-        self.now = self.now.max(now);
+        self.advance(now);
         match self.discipline.next() {
             Some(flow) => self.serve_guaranteed(flow),
             None => self.serve_background(),
@@ -263,7 +273,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
     }
 
     fn on_completion(&mut self, now: Time, _request: &Request, _completion: &Completion) {
-        self.now = self.now.max(now);
+        self.advance(now);
     }
 
     fn backlog(&self, flow: FlowId) -> usize {

@@ -66,7 +66,7 @@ impl Discipline for OwnClocks {
     }
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, _slo: &Slo, _head: Option<Head>) {
-        self.clocks[flow.index()].pace = pace_of(envelope);
+        self.clocks[flow.index()].pace.change(envelope.rate().as_millis().into());
     }
 
     fn dismiss(&mut self, flow: FlowId) {

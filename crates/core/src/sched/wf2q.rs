@@ -137,7 +137,10 @@ impl Discipline for EligibleFirst {
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
         let (old, new) = (self.tags[flow.index()].pace.share(), share_of(envelope, slo));
-        self.tags[flow.index()].pace = Pace::new(new);
+        if new == old {
+            return;
+        }
+        self.tags[flow.index()].pace.change(new);
         self.set_total(self.total - old + new);
         if let Some(head) = head {
             self.by_start.remove(flow);

@@ -63,7 +63,7 @@ fn real_drives(text: &mut String, root: &Path, results: &Path) -> Result<(), Box
             rms(&ours, &real) / 1e6,
         )?;
         draws_of_the_angle(&mut draws, name, &measured)?;
-        panels.push(figure::Panel { title: drive.title, real, disksim, ours });
+        panels.push(figure::Panel { title: drive.description, real, disksim, ours });
     }
     figure::draw(&results.join("device-accuracy.svg"), &panels)?;
     text.push_str("\n![Distributions of response times: drive, DiskSim, Evenkeel](device-accuracy.svg)\n\n");

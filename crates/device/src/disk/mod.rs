@@ -14,7 +14,7 @@
 //! One command is served at a time. Nothing is simulated sector by sector: a request costs a few steps for
 //! each track that it touches.
 
-use evenkeel_core::{Operation, Time};
+use evenkeel_core::{Operation, Span, Time};
 
 use crate::{Device, Finished, Io};
 
@@ -108,7 +108,8 @@ impl Disk {
             Operation::Flush => self.controller.flush(now),
             Operation::Trim => now,
         };
-        self.serving = Some(Finished { token: command.token, at: Time::from_nanos(finish) });
+        let at = Time::from_nanos(finish);
+        self.serving = Some(Finished { token: command.token, at, busy: Span::from_nanos(finish - now) });
     }
 
     /// Chooses the next command if one is due.

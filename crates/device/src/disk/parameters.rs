@@ -18,10 +18,12 @@ pub struct Parameters {
     /// What the file describes.
     #[serde(default)]
     pub kind: Kind,
-    /// The drive's name, for people.
-    pub title: String,
+    /// What it is, in a line.
+    #[serde(default)]
+    pub description: String,
     /// Where the figures come from.
-    pub source: String,
+    #[serde(default)]
+    pub sources: Vec<String>,
     /// Bytes of a sector; 512 unless given.
     #[serde(default = "default_sector_bytes")]
     pub sector_bytes: u32,
@@ -264,6 +266,17 @@ impl ParameterError {
     }
 }
 
+impl From<ParameterError> for crate::ParameterError {
+    fn from(error: ParameterError) -> Self {
+        match error {
+            ParameterError::Syntax(message) => Self::new("disk", message, "correct the text"),
+            ParameterError::Value { key, problem, remedy } => {
+                Self::new("disk", format!("{key}: {problem}"), remedy)
+            }
+        }
+    }
+}
+
 impl Parameters {
     /// Reads a device file of `kind = "disk"` and validates it.
     ///
@@ -274,6 +287,12 @@ impl Parameters {
             .map_err(|error| ParameterError::Syntax(error.to_string().trim_end().to_owned()))?;
         parameters.validate()?;
         Ok(parameters)
+    }
+
+    /// The capacity in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_sectors.saturating_mul(self.sector_bytes.into())
     }
 
     /// Whether a drive can be built from these parameters.
@@ -381,8 +400,7 @@ pub(super) mod tests {
     pub(in crate::disk) fn small() -> Parameters {
         let text = r#"
             kind = "disk"
-            title = "for sums by hand"
-            source = "none"
+            description = "for sums by hand"
             heads = 2
             cylinders = 10
             capacity_sectors = 200

@@ -3,7 +3,6 @@
 use super::parameters::tests::small;
 use super::parameters::{Policy, ReadAhead};
 use super::*;
-use evenkeel_core::Span;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;

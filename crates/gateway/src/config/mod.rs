@@ -19,26 +19,24 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{Envelope, Rate, Slo, Span};
 
-mod error;
+mod emulate;
 mod rules;
 mod schedulers;
 mod sections;
-mod suggest;
-mod table;
-mod values;
+mod tuning;
 
-pub use error::{ConfigError, Problem};
+pub use emulate::EmulateConfig;
+pub use evenkeel_strict::ShownBytes;
+pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
+use evenkeel_strict::{suggest, table, values};
 pub use schedulers::SchedulerKind;
-pub use values::ShownBytes;
+pub use tuning::Tuning;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The largest file that [`load`] reads, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// At most this many problems are listed; the last one says how many more there are.
-pub const PROBLEMS_MAX: usize = 200;
 
 /// Reads and checks the file at `path`. Relative paths inside it start at its folder.
 ///
@@ -72,17 +70,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// Every problem of the text, in its order, up to [`PROBLEMS_MAX`] of them.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
-    sections::read(text, file.parent().unwrap_or(Path::new(""))).map_err(|mut problems| {
-        problems.sort_by(|a, b| (a.span.start, &a.key, &a.message).cmp(&(b.span.start, &b.key, &b.message)));
-        if problems.len() > PROBLEMS_MAX {
-            let message = format!("{} more problems are not listed", problems.len() - (PROBLEMS_MAX - 1));
-            problems.truncate(PROBLEMS_MAX - 1);
-            let span = problems.last().map_or(0..0, |last| last.span.clone());
-            let remedy = "correct those above first".to_owned();
-            problems.push(Problem { span, key: String::new(), message, remedy });
-        }
-        ConfigError { file: file.to_owned(), text: text.to_owned(), problems }
-    })
+    sections::read(text, file.parent().unwrap_or(Path::new("")))
+        .map_err(|problems| ConfigError::new(file.to_owned(), text.to_owned(), problems))
 }
 
 /// A whole configuration, checked as far as that goes without touching the system.
@@ -126,7 +115,7 @@ pub struct StoreConfig {
     /// The file or block device that its volumes are slices of; `None` if each has its own.
     pub path: Option<PathBuf>,
     /// Requests per second that promises may count on; `None` if not stated. With an emulated
-    /// device and nothing stated, the device's rate.
+    /// device of constant rate and nothing stated, the device's rate.
     pub capacity: Option<Rate>,
     /// What to do with promises that do not fit the capacity.
     pub admission: Admission,
@@ -134,7 +123,10 @@ pub struct StoreConfig {
     pub scheduler: SchedulerKind,
     /// Where spare capacity goes (pClock).
     pub spare: SpareTo,
-    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
+    /// Parameters of the schedulers that have some (FAIRIO, Cello).
+    pub tuning: Tuning,
+    /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
+    /// works on at the same time: its servers, dies or members.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -160,15 +152,6 @@ pub enum SpareTo {
     Flows,
     /// To background flows, in batches.
     Background,
-}
-
-/// An emulated device of constant rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmulateConfig {
-    /// Accesses per second, all servers together.
-    pub rate: Rate,
-    /// Servers that work at the same time.
-    pub servers: NonZeroU32,
 }
 
 /// A volume: one export, one flow.

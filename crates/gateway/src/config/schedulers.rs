@@ -4,7 +4,10 @@ use std::fmt;
 
 use evenkeel_core::Scheduler;
 use evenkeel_core::sched::SpareCapacity;
+use evenkeel_core::sched::avatar::Avatar;
+use evenkeel_core::sched::cello::Cello;
 use evenkeel_core::sched::edf::Edf;
+use evenkeel_core::sched::fairio::Fairio;
 use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::mclock::MClock;
 use evenkeel_core::sched::nested::Nested;
@@ -15,7 +18,7 @@ use evenkeel_core::sched::sfq::SfqD;
 use evenkeel_core::sched::virtual_clock::VirtualClock;
 use evenkeel_core::sched::wf2q::Wf2qPlus;
 
-use super::SpareTo;
+use super::{SpareTo, Tuning};
 
 /// The schedulers that a store can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub enum SchedulerKind {
     PClock,
     /// Nested QoS.
     Nested,
+    /// AVATAR with SARC.
+    Avatar,
     /// mClock.
     MClock,
     /// RBFQ.
@@ -32,6 +37,10 @@ pub enum SchedulerKind {
     SfqD,
     /// WF2Q+.
     Wf2qPlus,
+    /// FAIRIO.
+    Fairio,
+    /// Cello.
+    Cello,
     /// Virtual Clock.
     VirtualClock,
     /// SCED.
@@ -44,13 +53,16 @@ pub enum SchedulerKind {
 
 impl SchedulerKind {
     /// All of them; those to choose from first, then the yardsticks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::PClock,
         Self::Nested,
+        Self::Avatar,
         Self::MClock,
         Self::Rbfq,
         Self::SfqD,
         Self::Wf2qPlus,
+        Self::Fairio,
+        Self::Cello,
         Self::VirtualClock,
         Self::Sced,
         Self::Edf,
@@ -63,10 +75,13 @@ impl SchedulerKind {
         match self {
             Self::PClock => "pclock",
             Self::Nested => "nested",
+            Self::Avatar => "avatar",
             Self::MClock => "mclock",
             Self::Rbfq => "rbfq",
             Self::SfqD => "sfqd",
             Self::Wf2qPlus => "wf2q+",
+            Self::Fairio => "fairio",
+            Self::Cello => "cello",
             Self::VirtualClock => "virtual-clock",
             Self::Sced => "sced",
             Self::Edf => "edf",
@@ -82,10 +97,13 @@ impl SchedulerKind {
                 "burst, rate and latency per volume, whatever the others do; spare capacity is shared"
             }
             Self::Nested => "graduated classes per volume; what exceeds the outermost is best effort",
+            Self::Avatar => "rate control above, deadlines below; what is over the rate waits for room",
             Self::MClock => "reservation, limit and weight; the reservation counts within the share",
             Self::Rbfq => "reservation first, the rest by weight, without knowing the device's capacity",
             Self::SfqD => "shares by rate and weight, with several requests at the device",
             Self::Wf2qPlus => "shares by rate and weight, never more than a request from the ideal",
+            Self::Fairio => "disk time by weight, whatever the requests cost the disks",
+            Self::Cello => "classes share by weight: with a latency, interactive, and bulk transfers",
             Self::VirtualClock => "rates in real time; yardstick: starves who has used spare capacity",
             Self::Sced => "pClock's deadlines without resynchronization; yardstick: starves likewise",
             Self::Edf => "earliest deadline first, no isolation; yardstick",
@@ -96,7 +114,7 @@ impl SchedulerKind {
     /// Whether it keeps a volume's promised latency whatever the others send.
     #[must_use]
     pub const fn isolates_latency(self) -> bool {
-        matches!(self, Self::PClock | Self::Nested)
+        matches!(self, Self::PClock | Self::Nested | Self::Avatar)
     }
 
     /// Whether it knows more than one class in a promise.
@@ -117,19 +135,38 @@ impl SchedulerKind {
         matches!(self, Self::MClock)
     }
 
-    /// A fresh one without flows. Where spare capacity goes matters to pClock only.
+    /// Whether it tells interactive volumes from others.
     #[must_use]
-    pub fn build(self, spare: SpareTo) -> Box<dyn Scheduler + Send> {
+    pub const fn knows_interactive(self) -> bool {
+        matches!(self, Self::Cello)
+    }
+
+    /// A fresh one without flows. Where spare capacity goes matters to pClock only, and `tuning` to FAIRIO and
+    /// Cello.
+    ///
+    /// # Panics
+    /// If `tuning` is outside the ranges, which a configuration that was accepted is not.
+    #[must_use]
+    pub fn build(self, spare: SpareTo, tuning: &Tuning) -> Box<dyn Scheduler + Send> {
         match self {
             Self::PClock => Box::new(PClock::with_spare(match spare {
                 SpareTo::Flows => SpareCapacity::Flows,
                 SpareTo::Background => SpareCapacity::Background,
             })),
             Self::Nested => Box::new(Nested::new()),
+            Self::Avatar => Box::new(Avatar::new()),
             Self::MClock => Box::new(MClock::new()),
             Self::Rbfq => Box::new(Rbfq::new()),
             Self::SfqD => Box::new(SfqD::new()),
             Self::Wf2qPlus => Box::new(Wf2qPlus::new()),
+            Self::Fairio => match Fairio::new(tuning.fairio) {
+                Ok(fairio) => Box::new(fairio),
+                Err(error) => panic!("{error}"),
+            },
+            Self::Cello => match Cello::new(tuning.cello) {
+                Ok(cello) => Box::new(cello),
+                Err(error) => panic!("{error}"),
+            },
             Self::VirtualClock => Box::new(VirtualClock::new()),
             Self::Sced => Box::new(Sced::new()),
             Self::Edf => Box::new(Edf::new()),
@@ -152,7 +189,7 @@ mod tests {
     #[test]
     fn names_are_those_that_the_schedulers_give_themselves() {
         for kind in SchedulerKind::ALL {
-            assert_eq!(kind.build(SpareTo::Flows).name(), kind.name());
+            assert_eq!(kind.build(SpareTo::Flows, &Tuning::for_store(1, 1)).name(), kind.name());
         }
     }
 }

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
-use toml::de::DeTable;
 
 use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
+use super::tuning::TuningItems;
 use super::{
     Admission, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo, StoreConfig,
     VolumeConfig,
@@ -24,7 +24,7 @@ const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// The longest name of a store or volume.
 const NAME_BYTES_MAX: usize = 255;
 /// The largest dispatch depth: what one io_uring can hold.
-const DEPTH_MAX: u32 = 32_768;
+pub(super) const DEPTH_MAX: u32 = 32_768;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
 
@@ -54,11 +54,7 @@ pub(super) struct VolumeDraft {
 
 /// Reads a whole file; `folder` is where relative paths start.
 pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
-    let (root, faults) = DeTable::parse_recoverable(text);
-    if !faults.is_empty() {
-        // What the parser recovers from broken syntax would only give rise to follow-up problems.
-        return Err(faults.iter().map(syntax_problem).collect());
-    }
+    let root = evenkeel_strict::document(text)?;
     let mut report = Report::default();
     let mut root = Table::new(String::new(), 0..0, root.get_ref());
     let gateway =
@@ -85,21 +81,6 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
             volumes: volumes.into_iter().map(|draft| draft.config).collect(),
         }),
         _ => Err(report.problems),
-    }
-}
-
-fn syntax_problem(fault: &toml::de::Error) -> Problem {
-    let message = fault.message().trim().replace('\n', ", ");
-    let remedy = if message.contains("duplicate") {
-        "keep only one of them"
-    } else {
-        "correct the TOML syntax; values with units stand in quotes, as \"100 ms\""
-    };
-    Problem {
-        span: fault.span().unwrap_or(0..0),
-        key: String::new(),
-        message: format!("not valid TOML: {message}"),
-        remedy: remedy.to_owned(),
     }
 }
 
@@ -249,13 +230,16 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         }
         spare
     });
+    let tuning = TuningItems::take(&mut table);
     let depth = table.take("depth").and_then(|item| item.whole(report, 1..=DEPTH_MAX));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
-    let emulate = table.take("emulate").and_then(|item| read_emulate(report, &item));
+    let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
     table.finish(report);
 
-    let default_depth = emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
+    let default_depth = emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let depth = depth.and_then(NonZeroU32::new).unwrap_or(default_depth);
+    let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -263,7 +247,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         admission: admission.unwrap_or(Admission::Refuse),
         scheduler,
         spare: spare.unwrap_or(SpareTo::Flows),
-        depth: depth.and_then(NonZeroU32::new).unwrap_or(default_depth),
+        tuning: tuning.read(report, scheduler, depth.get(), disks),
+        depth,
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
@@ -276,7 +261,7 @@ fn read_capacity(
     item: Option<Item<'_>>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
-    let device = emulate.map(|device| device.rate);
+    let device = emulate.and_then(EmulateConfig::rate);
     let Some(item) = item else { return device };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
@@ -289,25 +274,7 @@ fn read_capacity(
     Some(capacity)
 }
 
-fn read_emulate(report: &mut Report, item: &Item<'_>) -> Option<EmulateConfig> {
-    let form = "write emulate = { rate = \"1000 IOPS\", servers = 1 }";
-    let mut table = item.table(report, form)?;
-    let rate = table.require(report, "rate", form);
-    let servers = table.take("servers").map(|item| item.whole(report, 1..=DEPTH_MAX));
-    table.finish(report);
-    let rate = rate.and_then(|item| {
-        let rate = item.rate(report)?;
-        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
-            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
-            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
-        }
-        Some(rate)
-    });
-    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new);
-    Some(EmulateConfig { rate: rate?, servers: servers? })
-}
-
-fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
+pub(super) fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
     let text = item.text(report)?;
     if text.is_empty() || text.contains('\0') {
         item.refuse(report, "the path names no file", "write the path of a file or block device");
@@ -361,7 +328,7 @@ fn read_volume(
         }
         Some(limit)
     });
-    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let slo = read_shares(report, &mut table, promise, scheduler);
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
@@ -374,14 +341,13 @@ fn read_volume(
         other => placed(other),
     };
     let size = placed(size);
-    let weight = weight.and_then(Weight::new).unwrap_or_default();
     let config = VolumeConfig {
         name: name.to_owned(),
         store: store.unwrap_or(0),
         path,
         offset: offset.as_ref().map_or(0, |(offset, _)| *offset),
         size: size.as_ref().map(|(size, _)| *size),
-        slo: reserved(promise.unwrap_or_else(Slo::background).with_weight(weight), reservation, limit),
+        slo: reserved(slo, reservation, limit),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
@@ -448,6 +414,39 @@ fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<Schedule
         item.refuse(report, error.to_string(), remedy);
     }
     slo.ok()
+}
+
+/// The promise, if there is one, with what says how the volume shares.
+fn read_shares(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    promise: Option<Slo>,
+    scheduler: Option<SchedulerKind>,
+) -> Slo {
+    let interactive = table.take("interactive");
+    let interactive = interactive.map(|item| read_interactive(report, &item, scheduler, promise.is_some()));
+    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
+    let weight = weight.and_then(Weight::new).unwrap_or_default();
+    let slo = promise.unwrap_or_else(Slo::background).with_weight(weight);
+    if interactive.unwrap_or(false) { slo.with_interactive() } else { slo }
+}
+
+/// `interactive` is a class of its own for volumes without a promise, where the scheduler has such a class.
+fn read_interactive(
+    report: &mut Report,
+    item: &Item<'_>,
+    scheduler: Option<SchedulerKind>,
+    promised: bool,
+) -> bool {
+    let interactive = item.flag(report).unwrap_or(false);
+    if let Some(scheduler) = scheduler.filter(|kind| !kind.knows_interactive()) {
+        let remedy = "remove this line, or write scheduler = \"cello\" in the store";
+        item.refuse(report, format!("{scheduler} makes no difference between volumes by it"), remedy);
+    } else if interactive && promised {
+        let message = "a volume with an sla is in the real-time class already";
+        item.refuse(report, message, "remove this line, or the sla");
+    }
+    interactive
 }
 
 /// A rate that only some schedulers know what to do with.

@@ -5,6 +5,8 @@ use std::path::Path;
 use evenkeel_core::{Cost, Envelope, Rate, Span, Weight};
 use proptest::prelude::*;
 
+use evenkeel_core::sched::fairio::FairioConfig;
+
 use super::*;
 
 const FILE: &str = "/etc/evenkeel/evenkeel.toml";
@@ -69,6 +71,12 @@ fn problems_of(more: &str) -> Vec<String> {
     error.problems.iter().map(shown).collect()
 }
 
+fn constant_rate(rate: Rate, servers: u32) -> EmulateConfig {
+    let servers = NonZeroU32::new(servers).expect("not zero");
+    let model = evenkeel_device::spec::Model::ConstantRate { rate, servers, capacity: None };
+    EmulateConfig { device: evenkeel_device::Spec::new(model).expect("fine") }
+}
+
 #[track_caller]
 fn assert_refused(more: &str, expected: &str) {
     assert_eq!(problems_of(more), [expected]);
@@ -101,10 +109,11 @@ fn every_key_is_read() {
             admission: Admission::Warn,
             scheduler: SchedulerKind::Fcfs,
             spare: SpareTo::Flows,
+            tuning: Tuning::for_store(16, 4),
             depth: nonzero(16),
             direct: true,
             cpu: Some(0),
-            emulate: Some(EmulateConfig { rate: Rate::per_second(1_000), servers: nonzero(4) }),
+            emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
         }]
     );
     let envelope = Envelope::new(Cost::from_millis(2_500), Rate::from_millis(62_500), Span::from_millis(100));
@@ -298,6 +307,71 @@ fn classes_reservations_and_limits_go_to_schedulers_that_know_them() {
 }
 
 #[test]
+fn fairio_and_cello_have_parameters() {
+    let table = "scheduler = \"fairio\"\ndepth = 8\nfairio = { cycle = \"2.5 s\", disks = 3, window = 10, \
+                 class_threshold = 2, load_threshold = 7, first_request = \"800 us\" }";
+    let fairio = parsed(&format!("{BASE}{table}")).stores[0].tuning.fairio;
+    let expected = FairioConfig {
+        window_cycles: 10,
+        class_threshold: 2,
+        load_threshold: 7,
+        first_request: Span::from_micros(800),
+        ..FairioConfig::new(Span::from_millis(2_500), 3)
+    };
+    assert_eq!(fairio, expected);
+    let more = "scheduler = \"fairio\"\nemulate = { rate = \"900 IOPS\", servers = 6 }";
+    let fairio = parsed(&format!("{BASE}{more}")).stores[0].tuning.fairio;
+    assert_eq!(
+        (fairio.cycle, fairio.disks, fairio.load_threshold, fairio.window_cycles),
+        (Span::from_millis(1_000), 6, 3, 20)
+    );
+    let table = "scheduler = \"cello\"\ncello = { real_time = 3, throughput = 2, quantum = 2.5 }";
+    let cello = parsed(&format!("{BASE}{table}")).stores[0].tuning.cello;
+    let weight = |weight| Weight::new(weight).expect("valid");
+    assert_eq!((cello.real_time, cello.interactive, cello.throughput), (weight(3), weight(1), weight(2)));
+    assert_eq!(cello.quantum, Cost::from_millis(2_500));
+
+    assert_refused(
+        "fairio = { disks = 2 }",
+        "[{ disks = 2 }] store.pool.fairio: pclock does not use it; \
+         remove this line, or write scheduler = \"fairio\"",
+    );
+    let load =
+        "scheduler = \"fairio\"\ndepth = 4\nfairio = { cycle = \"0 s\", load_threshold = 4, disk = 2 }";
+    let problems = problems_of(load);
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(
+        problems[1],
+        "[4] store.pool.fairio.load_threshold: a store with at most 4 outstanding would always be under-loaded; \
+         write at most 3, or raise depth"
+    );
+    assert!(
+        problems[0].contains("store.pool.fairio.cycle: the cycle must last from 1 us to one hour"),
+        "{problems:?}"
+    );
+    assert!(problems[2].contains("disk"), "{problems:?}");
+    assert_refused(
+        "scheduler = \"cello\"\ncello = { quantum = 0.5 }",
+        "[0.5] store.pool.cello.quantum: the quantum must be from 1 to 1000000 requests; \
+         write a number of requests, as 4",
+    );
+}
+
+#[test]
+fn interactive_volumes_go_to_cello() {
+    assert!(parsed(&with_scheduler("cello", "interactive = true")).volumes[0].slo.is_interactive());
+    assert!(!parsed(&with_scheduler("cello", "interactive = false")).volumes[0].slo.is_interactive());
+    let refusal = refused(&with_scheduler("pclock", "interactive = true")).to_string();
+    assert!(refusal.contains("volume.v.interactive: pclock makes no difference"), "{refusal}");
+    let sla = "sla = { burst = 5, rate = \"10 IOPS\", latency = \"20 ms\" }\ninteractive = true";
+    let refusal = refused(&with_scheduler("cello", sla)).to_string();
+    assert!(
+        refusal.contains("volume.v.interactive: a volume with an sla is in the real-time class"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn stores_are_checked() {
     assert_refused(
         "scheduler = \"fcfs\"\nspare = \"background\"",
@@ -306,8 +380,8 @@ fn stores_are_checked() {
     );
     assert_refused(
         "scheduler = \"cfq\"",
-        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"nested\" or \"mclock\" or \
-         \"rbfq\" or \"sfqd\" or \"wf2q+\" or \"virtual-clock\" or \"sced\" or \"edf\" or \"fcfs\"",
+        "[\"cfq\"] store.pool.scheduler: \"cfq\" is not known here; write \"pclock\" or \"nested\" or \"avatar\" or \
+         \"mclock\" or \"rbfq\" or \"sfqd\" or \"wf2q+\" or \"fairio\" or \"cello\" or \"virtual-clock\" or \"sced\" or \"edf\" or \"fcfs\"",
     );
     assert_refused(
         "depth = 0",
@@ -563,4 +637,62 @@ proptest! {
     fn swapped_lines_are_parsed_or_refused(order in Just(FULL.lines().collect::<Vec<_>>()).prop_shuffle()) {
         check_total(&order.join("\n"));
     }
+}
+
+const SMALL_FLASH: &str = "kind = \"flash\"\ncapacity = \"64 KiB\"\npage = \"2 KiB\"\npages_per_block = 4\n\
+    blocks_per_die = 8\ndies_per_channel = 2\nread = \"25 us\"\nprogram = \"200 us\"\nerase = \"2 ms\"\n";
+
+#[test]
+fn any_device_can_be_emulated() {
+    let device = |more: &str| parsed(&format!("{BASE}{more}")).stores[0].clone();
+    let named = device("emulate = \"microsoft-ssd\"\n");
+    // Eight dies; nothing is known about how many requests a second promises may count on.
+    assert_eq!((named.depth.get(), named.capacity), (8, None));
+    assert_eq!(named.emulate.map(|it| it.device), evenkeel_device::Spec::named("microsoft-ssd"));
+    let inline = device(
+        "[store.pool.emulate]\nkind = \"raid\"\nlevel = 1\n\
+         members = { device = \"flashsim-2009\", count = 2 }\n",
+    );
+    let emulate = inline.emulate.expect("an array");
+    assert_eq!((emulate.device.model().kind(), emulate.device.capacity()), ("raid", Some(1 << 30)));
+    assert_eq!((inline.depth.get(), emulate.rate()), (2, None));
+}
+
+#[test]
+fn a_device_in_a_file_of_its_own_is_read_with_the_configuration() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("evenkeel.toml");
+    let parse_here = |more: &str| parse(&format!("{BASE}{more}"), &file);
+    std::fs::write(folder.path().join("drive.toml"), SMALL_FLASH.replace("8", "16")).expect("written");
+    let config = parse_here("emulate = { file = \"drive.toml\" }").expect("fine");
+    assert_eq!(config.stores[0].depth.get(), 2);
+    let said = |more| parse_here(more).expect_err("refused").problems[0].message.clone();
+    assert!(said("emulate = { file = \"none.toml\" }").contains("none.toml: No such file"));
+    std::fs::write(folder.path().join("drive.toml"), "kind = \"flush\"").expect("written");
+    let message = said("emulate = { file = \"drive.toml\" }");
+    assert!(message.contains("drive.toml:1:8: kind: \"flush\" is not known here"), "{message}");
+}
+
+#[test]
+fn emulated_devices_that_cannot_be_are_refused_in_place() {
+    assert_refused(
+        "emulate = \"microsoft-sdd\"",
+        "[\"microsoft-sdd\"] store.pool.emulate: no drive is called \"microsoft-sdd\"; \
+         did you mean \"microsoft-ssd\"?",
+    );
+    let flash = format!("[store.pool.emulate]\n{SMALL_FLASH}");
+    let said = problems_of(&flash);
+    assert!(said[0].contains("store.pool.emulate.capacity: 65536 B do not leave 5 blocks"), "{said:?}");
+    let said = problems_of(&flash.replace("\"25 us\"", "25"));
+    assert!(said[0].starts_with("[25] store.pool.emulate.read: 25 has no unit"), "{said:?}");
+}
+
+#[test]
+fn volumes_must_fit_on_the_emulated_device() {
+    let flash = format!("[store.pool.emulate]\n{}", SMALL_FLASH.replace("= 8", "= 16"));
+    assert_refused(
+        &format!("{flash}[volume.a]\noffset = \"32 KiB\"\nsize = \"64 KiB\"\n"),
+        "[\"64 KiB\"] volume.a.size: the volume ends at 96 KiB on an emulated device of 64 KiB; \
+         make the volume smaller, or emulate a larger device",
+    );
 }

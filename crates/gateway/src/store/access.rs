@@ -19,7 +19,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Completion, FlowId, Input, Outcome, Output, Record, Submission, Ticket, Time};
+use evenkeel_core::{Completion, FlowId, Input, Outcome, Output, Record, Span, Submission, Ticket, Time};
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
 use io_uring::{opcode, squeue, types};
@@ -65,6 +65,8 @@ pub(super) struct Slot {
     /// When the backing and the device model were done with it, on the model's clock.
     pub(super) access_over: Option<Time>,
     pub(super) device_over: Option<Time>,
+    /// The disk time that the device model tells.
+    pub(super) disk_time: Option<Span>,
     pub(super) error: Option<ErrorCode>,
 }
 
@@ -87,7 +89,9 @@ impl Store {
     pub(super) fn advance_device(&mut self, now: Time) -> io::Result<()> {
         while let Some(finished) = self.device.as_mut().and_then(|device| device.poll_completion(now)) {
             let index = finished.token as u32;
-            self.slots[index as usize].device_over = Some(finished.at);
+            let slot = &mut self.slots[index as usize];
+            slot.device_over = Some(finished.at);
+            slot.disk_time = Some(finished.busy);
             self.complete_if_over(index)?;
         }
         Ok(())
@@ -238,8 +242,10 @@ impl Store {
     }
 
     fn complete(&mut self, at: Time, index: u32, outcome: Outcome) {
-        let ticket = self.slots[index as usize].ticket.expect("only a dispatched request completes");
-        let known = self.engine.handle_input(at, Input::Completion(Completion::new(ticket, outcome)));
+        let slot = &self.slots[index as usize];
+        let completion = Completion::new(slot.ticket.expect("only a dispatched request completes"), outcome);
+        let completion = slot.disk_time.map_or(completion, |disk_time| completion.with_service(disk_time));
+        let known = self.engine.handle_input(at, Input::Completion(completion));
         assert!(known.is_ok(), "each ticket is completed once");
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct VolumeParts {
     pub(crate) name: String,
     pub(crate) export: Export,
     pub(crate) slice: Slice,
+    /// Its first byte within the store, and on an emulated device.
+    pub(crate) place: u64,
     pub(crate) slo: Slo,
     pub(crate) in_flight_max: u64,
 }
@@ -99,6 +101,8 @@ struct Volume {
     name: Arc<str>,
     export: Export,
     slice: Slice,
+    /// Its first byte within the store, and on an emulated device.
+    place: u64,
     in_flight: u64,
     in_flight_max: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
@@ -273,6 +277,7 @@ impl Store {
             name: parts.name.into(),
             export: parts.export,
             slice: parts.slice,
+            place: parts.place,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             waiting: std::collections::VecDeque::new(),

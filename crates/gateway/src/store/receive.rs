@@ -157,6 +157,7 @@ impl Store {
             pushed: now,
             access_over: None,
             device_over: None,
+            disk_time: None,
             error: None,
         }) as u32;
         if command == Command::Write {
@@ -199,7 +200,7 @@ impl Store {
             id: RequestId(u64::from(index)),
             flow: FlowId(slot.volume),
             operation,
-            offset: self.volumes[slot.volume as usize].slice.offset + slot.offset,
+            offset: self.volumes[slot.volume as usize].place + slot.offset,
             length: slot.length,
             cost: Cost::ONE,
         };

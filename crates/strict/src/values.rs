@@ -11,45 +11,59 @@ use evenkeel_core::{Cost, Rate, Span};
 
 /// What is wrong with a value, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) message: String,
-    pub(super) remedy: String,
+pub struct Fault {
+    /// What is wrong, in one line without a full stop.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 impl Fault {
-    pub(super) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// Both texts.
+    pub fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: remedy.into() }
     }
 }
 
 /// A time: `100 ms`.
-pub(super) fn span(text: &str) -> Result<Span, Fault> {
+///
+/// # Errors
+/// If it is not exactly a multiple of the smallest step, or has no unit.
+pub fn span(text: &str) -> Result<Span, Fault> {
     TIME.read(text).map(Span::from_nanos)
 }
 
 /// A number of bytes: `1 GiB`.
-pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
+pub fn bytes(text: &str) -> Result<u64, Fault> {
     BYTES.read(text)
 }
 
+/// A bandwidth: `160 MB/s`, in bytes per second.
+///
+/// # Errors
+/// See [`span`].
+pub fn bandwidth(text: &str) -> Result<u64, Fault> {
+    BANDWIDTH.read(text)
+}
+
 /// A rate: `200 IOPS`.
-pub(super) fn rate(text: &str) -> Result<Rate, Fault> {
+pub fn rate(text: &str) -> Result<Rate, Fault> {
     RATE.read(text).map(Rate::from_millis)
 }
 
 /// A number of requests without a unit: `20`, `2.5`.
-pub(super) fn requests(text: &str) -> Result<Cost, Fault> {
+pub fn requests(text: &str) -> Result<Cost, Fault> {
     REQUESTS.read(text).map(Cost::from_millis)
 }
 
 /// A kind of quantity and how it is written.
-pub(super) struct Quantity {
+pub struct Quantity {
     /// With its article: "a time".
-    pub(super) noun: &'static str,
+    pub noun: &'static str,
     /// The value as it is written in an example.
-    pub(super) example: &'static str,
+    pub example: &'static str,
     /// The units for people.
-    pub(super) units_text: &'static str,
+    pub units_text: &'static str,
     /// Units and how many of the smallest step each is worth.
     units: &'static [(&'static str, u64)],
     /// What people write by mistake (in lower case), and what they may have meant.
@@ -58,7 +72,8 @@ pub(super) struct Quantity {
     step: &'static str,
 }
 
-pub(super) static TIME: Quantity = Quantity {
+/// Times, in nanoseconds.
+pub static TIME: Quantity = Quantity {
     noun: "a time",
     example: "100 ms",
     units_text: "ns, us, ms, s or min",
@@ -95,7 +110,8 @@ pub(super) static TIME: Quantity = Quantity {
     step: "1 ns",
 };
 
-pub(super) static BYTES: Quantity = Quantity {
+/// Numbers of bytes.
+pub static BYTES: Quantity = Quantity {
     noun: "a number of bytes",
     example: "1 GiB",
     units_text: "B, KiB, MiB, GiB or TiB (or KB, MB, GB, TB: powers of 1000)",
@@ -126,7 +142,8 @@ pub(super) static BYTES: Quantity = Quantity {
     step: "1 B",
 };
 
-pub(super) static RATE: Quantity = Quantity {
+/// Rates, in thousandths of a request per second.
+pub static RATE: Quantity = Quantity {
     noun: "a rate",
     example: "200 IOPS",
     units_text: "IOPS or /s",
@@ -146,6 +163,33 @@ pub(super) static RATE: Quantity = Quantity {
         ("k iops", "IOPS, with the thousands written out"),
     ],
     step: "0.001 IOPS",
+};
+
+/// Bandwidths, in bytes per second.
+pub static BANDWIDTH: Quantity = Quantity {
+    noun: "a bandwidth",
+    example: "160 MB/s",
+    units_text: "B/s, KB/s, MB/s or GB/s (or KiB/s, MiB/s, GiB/s: powers of 1024)",
+    units: &[
+        ("B/s", 1),
+        ("KB/s", 1_000),
+        ("MB/s", 1_000_000),
+        ("GB/s", 1_000_000_000),
+        ("KiB/s", 1 << 10),
+        ("MiB/s", 1 << 20),
+        ("GiB/s", 1 << 30),
+    ],
+    mistakes: &[
+        ("mb", "MB/s"),
+        ("gb", "GB/s"),
+        ("mib", "MiB/s"),
+        ("gib", "GiB/s"),
+        ("mbps", "MB/s, with 8 bits to a byte"),
+        ("gbps", "GB/s, with 8 bits to a byte"),
+        ("mbit/s", "MB/s, with 8 bits to a byte"),
+        ("gbit/s", "GB/s, with 8 bits to a byte"),
+    ],
+    step: "1 B/s",
 };
 
 static REQUESTS: Quantity = Quantity {
@@ -183,7 +227,7 @@ impl Quantity {
     }
 
     /// What to say about a number without a unit where one is needed.
-    pub(super) fn bare(&self, number: impl fmt::Display) -> Fault {
+    pub fn bare(&self, number: impl fmt::Display) -> Fault {
         Fault::new(
             format!("{number} has no unit"),
             format!(
@@ -302,6 +346,7 @@ mod tests {
         assert_eq!(bytes("2 TB"), Ok(2_000_000_000_000));
         assert_eq!(rate("62.5 IOPS"), Ok(Rate::from_millis(62_500)));
         assert_eq!(rate("200/s"), Ok(Rate::per_second(200)));
+        assert_eq!(bandwidth("0.5 MB/s"), Ok(500_000));
         assert_eq!(requests("2.5"), Ok(Cost::from_millis(2_500)));
     }
 

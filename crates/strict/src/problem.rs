@@ -1,10 +1,13 @@
-//! What is wrong with a configuration: every problem at once, each with its place and its remedy.
+//! What is wrong with a text: every problem at once, each with its place and its remedy.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// A configuration that was refused. Nothing of it has been applied.
+/// At most this many problems are listed; the last one says how many more there are.
+pub const PROBLEMS_MAX: usize = 200;
+
+/// A text that was refused. Nothing of it has been applied.
 ///
 /// Its `Display` is one line per problem, `FILE:LINE:COLUMN: KEY: MESSAGE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +34,20 @@ pub struct Problem {
 }
 
 impl ConfigError {
+    /// Puts the problems in the order of the text, up to [`PROBLEMS_MAX`] of them.
+    #[must_use]
+    pub fn new(file: PathBuf, text: String, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by(|a, b| (a.span.start, &a.key, &a.message).cmp(&(b.span.start, &b.key, &b.message)));
+        if problems.len() > PROBLEMS_MAX {
+            let message = format!("{} more problems are not listed", problems.len() - (PROBLEMS_MAX - 1));
+            problems.truncate(PROBLEMS_MAX - 1);
+            let span = problems.last().map_or(0..0, |last| last.span.clone());
+            let remedy = "correct those above first".to_owned();
+            problems.push(Problem { span, key: String::new(), message, remedy });
+        }
+        Self { file, text, problems }
+    }
+
     /// The line and column, both from 1, at which `problem` begins. Columns count characters.
     #[must_use]
     pub fn line_column(&self, problem: &Problem) -> (usize, usize) {

@@ -1,10 +1,10 @@
 //! What a user may have meant by a key that is not known.
 
-use super::values::Fault;
+use crate::values::Fault;
 
 /// Says that `name` is unknown and points to what was probably meant, given the `known` keys of
 /// the same table.
-pub(super) fn about_unknown_key(name: &str, known: &[&'static str]) -> Fault {
+pub fn about_unknown_key(name: &str, known: &[&'static str]) -> Fault {
     let message = "unknown key";
     if let Some(remedy) = about_foreign_name(name, known) {
         return Fault::new(message, remedy);
@@ -19,7 +19,7 @@ pub(super) fn about_unknown_key(name: &str, known: &[&'static str]) -> Fault {
 }
 
 /// The word of `known` that is nearest to `word`, if it is near enough to be what was meant.
-pub(super) fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let folded: Vec<char> = fold(word).chars().collect();
     // A long key does not become a match by brute length, nor does it deserve a slow comparison.
     if folded.len() > 40 {

@@ -14,18 +14,20 @@ use evenkeel_core::{Cost, Rate, Span};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Problem;
-use super::suggest::about_unknown_key;
-use super::values::{self, Fault, Quantity};
+use crate::problem::Problem;
+use crate::suggest::about_unknown_key;
+use crate::values::{self, Fault, Quantity};
 
 /// Collects problems.
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) problems: Vec<Problem>,
+pub struct Report {
+    /// In the order in which they were found.
+    pub problems: Vec<Problem>,
 }
 
 impl Report {
-    pub(super) fn add(
+    /// Adds a problem.
+    pub fn add(
         &mut self,
         span: Range<usize>,
         key: impl Into<String>,
@@ -37,11 +39,11 @@ impl Report {
 }
 
 /// One table of the file.
-pub(super) struct Table<'t> {
+pub struct Table<'t> {
     /// Its path, `volume.db.sla`; empty for the root.
-    pub(super) key: String,
+    pub key: String,
     /// Where its name stands.
-    pub(super) header: Range<usize>,
+    pub header: Range<usize>,
     entries: Vec<Entry<'t>>,
     /// Every name that was asked for: the known keys.
     asked: Vec<&'static str>,
@@ -55,18 +57,20 @@ struct Entry<'t> {
 }
 
 /// One value with its place.
-pub(super) struct Item<'t> {
+pub struct Item<'t> {
     /// The key with its path.
-    pub(super) key: String,
+    pub key: String,
     /// Where the key stands.
-    pub(super) key_span: Range<usize>,
+    pub key_span: Range<usize>,
     /// Where the value stands.
-    pub(super) span: Range<usize>,
-    pub(super) value: &'t DeValue<'t>,
+    pub span: Range<usize>,
+    /// The value itself.
+    pub value: &'t DeValue<'t>,
 }
 
 impl<'t> Table<'t> {
-    pub(super) fn new(key: String, header: Range<usize>, table: &'t DeTable<'t>) -> Self {
+    /// A table of this path, whose name stands at `header`.
+    pub fn new(key: String, header: Range<usize>, table: &'t DeTable<'t>) -> Self {
         let mut entries: Vec<_> = table
             .iter()
             .map(|(name, value)| Entry { name: name.get_ref(), name_span: name.span(), value, taken: false })
@@ -77,7 +81,7 @@ impl<'t> Table<'t> {
     }
 
     /// The value of `name`, if it is there.
-    pub(super) fn take(&mut self, name: &'static str) -> Option<Item<'t>> {
+    pub fn take(&mut self, name: &'static str) -> Option<Item<'t>> {
         self.asked.push(name);
         let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
         entry.taken = true;
@@ -85,7 +89,7 @@ impl<'t> Table<'t> {
     }
 
     /// The value of `name`; a problem with this remedy if it is not there.
-    pub(super) fn require(
+    pub fn require(
         &mut self,
         report: &mut Report,
         name: &'static str,
@@ -99,7 +103,7 @@ impl<'t> Table<'t> {
     }
 
     /// All values, for tables whose keys are names that users choose.
-    pub(super) fn take_all(&mut self) -> Vec<(&'t str, Item<'t>)> {
+    pub fn take_all(&mut self) -> Vec<(&'t str, Item<'t>)> {
         self.entries
             .iter_mut()
             .map(|entry| {
@@ -109,8 +113,27 @@ impl<'t> Table<'t> {
             .collect()
     }
 
+    /// Whether `name` is there; that alone does not make it a known key.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
+    /// Reports a problem with the value of `name`, or with the table if it is not there.
+    pub fn refuse(
+        &self,
+        report: &mut Report,
+        name: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        let span = entry.map_or(self.header.clone(), |entry| entry.value.span());
+        report.add(span, child_key(&self.key, name), message, remedy);
+    }
+
     /// Reports every key that nothing asked for.
-    pub(super) fn finish(self, report: &mut Report) {
+    pub fn finish(self, report: &mut Report) {
         for entry in self.entries.iter().filter(|entry| !entry.taken) {
             let key = child_key(&self.key, entry.name);
             let fault = about_unknown_key(entry.name, &self.asked);
@@ -121,11 +144,12 @@ impl<'t> Table<'t> {
 
 impl<'t> Item<'t> {
     /// Reports a problem with the value.
-    pub(super) fn refuse(&self, report: &mut Report, message: impl Into<String>, remedy: impl Into<String>) {
+    pub fn refuse(&self, report: &mut Report, message: impl Into<String>, remedy: impl Into<String>) {
         report.add(self.span.clone(), self.key.clone(), message, remedy);
     }
 
-    pub(super) fn text(&self, report: &mut Report) -> Option<&'t str> {
+    /// A text in quotes.
+    pub fn text(&self, report: &mut Report) -> Option<&'t str> {
         match self.value {
             DeValue::String(text) => Some(text),
             other => {
@@ -135,7 +159,8 @@ impl<'t> Item<'t> {
         }
     }
 
-    pub(super) fn flag(&self, report: &mut Report) -> Option<bool> {
+    /// True or false.
+    pub fn flag(&self, report: &mut Report) -> Option<bool> {
         match self.value {
             DeValue::Boolean(flag) => Some(*flag),
             other => {
@@ -147,7 +172,7 @@ impl<'t> Item<'t> {
     }
 
     /// A whole number within `range`.
-    pub(super) fn whole(&self, report: &mut Report, range: RangeInclusive<u32>) -> Option<u32> {
+    pub fn whole(&self, report: &mut Report, range: RangeInclusive<u32>) -> Option<u32> {
         let remedy = format!("write a whole number from {} to {}", range.start(), range.end());
         let DeValue::Integer(integer) = self.value else {
             let remedy = format!("{remedy}, without quotes");
@@ -163,7 +188,7 @@ impl<'t> Item<'t> {
     }
 
     /// A number of requests, whole or with up to three decimals.
-    pub(super) fn requests(&self, report: &mut Report) -> Option<Cost> {
+    pub fn requests(&self, report: &mut Report) -> Option<Cost> {
         let text = match self.value {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             DeValue::Float(float) => float.as_str(),
@@ -184,20 +209,28 @@ impl<'t> Item<'t> {
         }
     }
 
-    pub(super) fn time(&self, report: &mut Report) -> Option<Span> {
+    /// A time with its unit: `"100 ms"`.
+    pub fn time(&self, report: &mut Report) -> Option<Span> {
         self.quantity(report, &values::TIME, values::span)
     }
 
-    pub(super) fn bytes(&self, report: &mut Report) -> Option<u64> {
+    /// A number of bytes with its unit: `"1 GiB"`.
+    pub fn bytes(&self, report: &mut Report) -> Option<u64> {
         self.quantity(report, &values::BYTES, values::bytes)
     }
 
-    pub(super) fn rate(&self, report: &mut Report) -> Option<Rate> {
+    /// A rate with its unit: `"200 IOPS"`.
+    pub fn rate(&self, report: &mut Report) -> Option<Rate> {
         self.quantity(report, &values::RATE, values::rate)
     }
 
+    /// A bandwidth with its unit, in bytes per second: `"160 MB/s"`.
+    pub fn bandwidth(&self, report: &mut Report) -> Option<u64> {
+        self.quantity(report, &values::BANDWIDTH, values::bandwidth)
+    }
+
     /// One of a few words.
-    pub(super) fn choice<T: Copy>(&self, report: &mut Report, choices: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(&self, report: &mut Report, choices: &[(&'static str, T)]) -> Option<T> {
         let text = self.text(report)?;
         let found = choices.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
         if found.is_none() {
@@ -211,13 +244,18 @@ impl<'t> Item<'t> {
         found
     }
 
+    /// Whether it is a text.
+    pub const fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
     /// Whether it is a list.
-    pub(super) const fn is_list(&self) -> bool {
+    pub const fn is_list(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
     }
 
     /// A table, inline or with a header of its own.
-    pub(super) fn table(&self, report: &mut Report, remedy: &str) -> Option<Table<'t>> {
+    pub fn table(&self, report: &mut Report, remedy: &str) -> Option<Table<'t>> {
         match self.value {
             DeValue::Table(table) => Some(Table::new(self.key.clone(), self.key_span.clone(), table)),
             other => {
@@ -228,7 +266,7 @@ impl<'t> Item<'t> {
     }
 
     /// The elements of a list, each with its own place.
-    pub(super) fn list(&self, report: &mut Report, remedy: &str) -> Option<Vec<Item<'t>>> {
+    pub fn list(&self, report: &mut Report, remedy: &str) -> Option<Vec<Item<'t>>> {
         let DeValue::Array(array) = self.value else {
             self.refuse(report, format!("a list is needed, not {}", kind(self.value)), remedy);
             return None;
@@ -279,7 +317,7 @@ fn item<'t>(table_key: &str, entry: &Entry<'t>) -> Item<'t> {
 }
 
 /// The path of `name` within the table `key`, quoted where TOML would quote it.
-pub(super) fn child_key(key: &str, name: &str) -> String {
+pub fn child_key(key: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let shown: &dyn Display =
         if !name.is_empty() && name.chars().all(bare) { &name } else { &format!("{name:?}") };

@@ -1,0 +1,215 @@
+//! AVATAR under SARC: a rate controller releases each flow's requests, deadlines order what is released.
+//!
+//! Source: Zhang, Sivasubramaniam, Wang, Riska, Riedel, "An Interposed 2-Level I/O Scheduling Framework for
+//! Performance Virtualization", SIGMETRICS 2005, and "Storage Performance Virtualization via Throughput and
+//! Latency Control", ACM Transactions on Storage 2(3), 2006. This was written from published descriptions
+//! of them (their abstracts; Jain, Penn State 2008, section 2.4; pClock, section 2.4), not from the papers'
+//! own pseudocode. Taken from there: the two levels, their division of labour, earliest deadline first
+//! below, black-box store, work conservation by a word from below that there is room (*spareness*).
+//!
+//! ```text
+//!  SARC     flow ──> [ queue ] ── head released when its tokens ⟨σ, ρ⟩ suffice ──┐
+//!           held   [ release | ... ]  by instant of release                      │
+//!           spare  [ S flow  | ... ]  the same heads, by weight (fair.rs)        │   nothing released:
+//!                      └──────────────── one at a time, no tokens taken ─────┐   │   spareness
+//!  ─────────────────────────────────────────────────────────────────────────│───│──────────────
+//!  AVATAR   released [ release + δ | ... ]  smallest: dispatched next <──────│───┘
+//!                         └──────────> store, at most D outstanding <────────┘      O(log flows)
+//! ```
+//!
+//! **Laws.** On a server of the capacity of the System Capacity Constraint ([`crate::admission`]) every request
+//! of a flow that keeps to its envelope is done within δ plus one service time, whatever the others
+//! send: what is released of each flow keeps to its envelope, and such a set EDF serves in time. (The
+//! pClock paper says that AVATAR gives no guarantees. With an admission test it does.) While all flows
+//! have requests waiting, a store that serves T per second gives `x_i = ρ_i + (T − Σρ)·w_i/Σw` if Σρ ≤ T.
+//! Work conserving, each flow in the order of arrival. Spare capacity is never paid for later.
+//!
+//! What differs from pClock: a request over the envelope waits for its release, and until then nothing but
+//! room for it counts; there a tag is given to it at once, and all tags move closer together.
+//!
+//! Settled here, because the descriptions do not say:
+//! 1. The regulator is a token bucket that starts full. A request costlier than σ is released when the
+//!    bucket is full, and leaves it in debt.
+//! 2. The deadline counts from the release. For a request inside the envelope that is its arrival.
+//! 3. Spareness is: the store has room (the engine asks) and nothing released waits. Spare capacity is
+//!    shared by weight, by start-time fair queueing, a request at a time, and takes no tokens.
+//! 4. AVATAR's Monitor and Controller choose how many requests may be at the store (its L₀). Here that is
+//!    the dispatch depth, which belongs to the engine and can be chosen by [`crate::depth`].
+//! 5. New parameters count from the flow's last release on; what waits is released under them. A head
+//!    that had been released is held again if they do not release it.
+//! 6. Background flows are served only when no other waits. Of several classes the innermost counts.
+
+use alloc::vec::Vec;
+
+use super::fair::{FairShare, virtual_length};
+use super::tagged::{Discipline, Head, Tagged};
+use crate::envelope::{TokenBucket, grains_of};
+use crate::heap::{FlowHeap, Key};
+use crate::request::FlowId;
+use crate::slo::{Envelope, Slo};
+use crate::units::{Cost, Span, Time, Weight};
+
+/// The AVATAR scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the deadline of a request
+/// that SARC has released, and `None` for one that went on spare capacity.
+pub type Avatar = Tagged<RateControlled>;
+
+/// SARC and AVATAR.
+#[derive(Clone, Debug, Default)]
+pub struct RateControlled {
+    flows: Vec<Regulated>,
+    /// Heads that SARC has released, by deadline.
+    released: FlowHeap,
+    /// Heads that it holds back, by instant of release; they are in `spare` too.
+    held: FlowHeap,
+    spare: FairShare,
+    now: Time,
+}
+
+/// The regulator of one flow.
+#[derive(Clone, Copy, Debug)]
+struct Regulated {
+    /// As of the last release.
+    tokens: TokenBucket,
+    last_release: Time,
+    /// When the head is released.
+    release: Time,
+    latency: Span,
+    weight: Weight,
+    /// F of the last request that went on spare capacity.
+    finish: u128,
+}
+
+const _: () = assert!(size_of::<Regulated>() <= 96, "an idle flow stays small");
+
+impl Regulated {
+    const NONE: Self = Self {
+        tokens: TokenBucket::new(Time::ZERO, Cost::ZERO, crate::units::Rate::from_millis(1)),
+        last_release: Time::ZERO,
+        release: Time::ZERO,
+        latency: Span::ZERO,
+        weight: Weight::ONE,
+        finish: 0,
+    };
+
+    /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
+    fn release_of(&self, arrived: Time, cost: Cost) -> Time {
+        let needed = grains_of(cost.min(self.tokens.burst())) - self.tokens.grains();
+        let rate = u128::from(self.tokens.rate().as_millis()).max(1);
+        let wait = u128::try_from(needed).map_or(0, |needed| needed.div_ceil(rate));
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        let earned = self.last_release.as_nanos().saturating_add(wait);
+        arrived.max(Time::from_nanos(earned))
+    }
+
+    /// The head goes, as released.
+    fn charge(&mut self, cost: Cost) {
+        self.tokens.arrive(self.release, cost);
+        self.last_release = self.release;
+    }
+
+    fn deadline(&self) -> Time {
+        Time::from_nanos(self.release.as_nanos().saturating_add(self.latency.as_nanos()))
+    }
+}
+
+impl RateControlled {
+    /// Takes the head of `flow` out of wherever it is; whether it was released.
+    fn leave(&mut self, flow: FlowId) -> bool {
+        let was_released = self.released.remove(flow);
+        if !was_released && self.held.remove(flow) {
+            self.spare.withdraw(flow);
+        }
+        was_released
+    }
+
+    /// SARC's release of what is due. Each head is held at most once per arrival, dispatch or change of
+    /// parameters, so this is an amortised O(log flows) per call.
+    fn release(&mut self) {
+        while let Some((key, flow)) = self.held.peek()
+            && key.tag <= u128::from(self.now.as_nanos())
+        {
+            self.leave(flow);
+            let tag = self.flows[flow.index()].deadline().as_nanos().into();
+            self.released.set(flow, Key { tag, sequence: key.sequence });
+        }
+    }
+}
+
+impl Discipline for RateControlled {
+    const NAME: &'static str = "avatar";
+
+    fn cover(&mut self, flows: usize) {
+        self.flows.resize(flows, Regulated::NONE);
+        self.released.cover(flows);
+        self.held.cover(flows);
+        self.spare.cover(flows);
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    fn admit(&mut self, now: Time, flow: FlowId, envelope: &Envelope, slo: &Slo) {
+        self.flows[flow.index()] = Regulated {
+            tokens: TokenBucket::new(now, envelope.burst(), envelope.rate()),
+            last_release: now,
+            release: now,
+            latency: envelope.latency(),
+            weight: slo.weight(),
+            finish: 0,
+        };
+    }
+
+    fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
+        let regulated = &mut self.flows[flow.index()];
+        regulated.tokens.reconfigure(regulated.last_release, envelope.burst(), envelope.rate());
+        regulated.latency = envelope.latency();
+        regulated.weight = slo.weight();
+        self.leave(flow);
+        if let Some(head) = head {
+            self.enter(flow, head);
+        }
+    }
+
+    fn dismiss(&mut self, flow: FlowId) {
+        self.leave(flow);
+    }
+
+    /// When it arrived.
+    fn stamp(&mut self, now: Time, _flow: FlowId, _cost: Cost) -> u128 {
+        now.as_nanos().into()
+    }
+
+    fn enter(&mut self, flow: FlowId, head: Head) {
+        let regulated = &mut self.flows[flow.index()];
+        regulated.release = regulated.release_of(Time::from_nanos(head.tag as u64), head.cost);
+        if regulated.release <= self.now {
+            self.released.set(flow, head.key(regulated.deadline().as_nanos().into()));
+        } else {
+            self.held.set(flow, head.key(regulated.release.as_nanos().into()));
+            self.spare.enter(flow, regulated.finish, head.sequence);
+        }
+    }
+
+    fn next(&mut self) -> Option<FlowId> {
+        self.release();
+        self.released.peek().map(|(_, flow)| flow).or_else(|| self.spare.next())
+    }
+
+    fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
+        let regulated = &mut self.flows[flow.index()];
+        let finish = if self.released.remove(flow) {
+            regulated.charge(served.cost);
+            Some(regulated.deadline())
+        } else {
+            let length = virtual_length(served.cost, regulated.weight);
+            self.held.remove(flow);
+            regulated.finish = self.spare.serve_length(length, None);
+            None
+        };
+        if let Some(head) = successor {
+            self.enter(flow, head);
+        }
+        finish
+    }
+}
