@@ -34,7 +34,7 @@ fn distributions_are_those_of_disksim() {
 #[test]
 fn queued_runs_have_the_throughput_and_the_mean_of_disksim() {
     let runs: Vec<Run> = runs().into_iter().filter(Run::is_queued).collect();
-    assert_eq!(runs.len(), 12);
+    assert_eq!(runs.len(), 19);
     for run in runs {
         let outcome = run.outcome();
         let responses = mean(&outcome.responses) / run.mean_ns as f64 - 1.0;

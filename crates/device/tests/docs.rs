@@ -60,7 +60,7 @@ fn every_key_of_a_disk_is_explained() {
         let keys: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|key| !key.contains(' ')).collect();
         for key in keys {
             assert!(
-                text.contains(&format!("`{key}`")) || text.contains(&format!("[{key}]`")),
+                text.contains(&format!("`{key}`")) || text.contains(&format!("[{key}]")),
                 "`{key}` is not explained"
             );
         }

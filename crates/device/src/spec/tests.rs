@@ -106,7 +106,7 @@ fn every_problem_is_told_with_its_line_and_remedy() {
     assert_eq!(
         problems("kind = \"falsh\""),
         ["drive.toml:1:8: kind: \"falsh\" is not known here; write \"constant-rate\" or \"servers\" or \
-          \"flash\" or \"linear-flash\" or \"raid\" or \"jbod\" or \"bus\""]
+          \"disk\" or \"flash\" or \"linear-flash\" or \"raid\" or \"jbod\" or \"bus\""]
     );
     assert_eq!(
         problems("kind = \"jbod\"\nmembers = { device = \"flashsim-209\" }"),

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::{Operation, Span, Time};
 use evenkeel_device::disk::parameters::{Bus, Cache, Overheads, Policy};
 use evenkeel_device::disk::{Disk, Parameters};
+use evenkeel_device::raid::{self, ParityUpdate, Raid, WriteAfter};
 use evenkeel_device::{Device, Io};
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
@@ -51,7 +52,8 @@ pub(crate) struct Run {
     seed: u64,
     /// Requests kept outstanding; 0 if they arrive on their own.
     pub(crate) depth: usize,
-    pub(crate) disks: usize,
+    disks: usize,
+    level: Level,
     reads_percent: u64,
     sequential: bool,
     arrivals_per_second: u64,
@@ -61,11 +63,23 @@ pub(crate) struct Run {
     pub(crate) first_ns: Vec<u64>,
 }
 
+/// How the disks of a run stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Level {
+    /// Each for itself.
+    None,
+    Raid0,
+    Raid5,
+}
+
 /// What our disks make of a run.
 pub(crate) struct Outcome {
     pub(crate) responses: Vec<u64>,
     pub(crate) end: u64,
 }
+
+type BoxedDevice = Box<dyn Device + Send>;
 
 #[derive(Deserialize)]
 struct Runs {
@@ -115,11 +129,12 @@ impl Run {
     /// Whether single requests can be compared: one at a time, and no cache that shifts the rest of the
     /// run if one request comes out differently.
     pub(crate) fn is_request_by_request(&self) -> bool {
-        self.depth == 1 && self.name.contains("nocache")
+        !self.is_queued() && self.name.contains("nocache")
     }
 
+    /// Whether throughput and mean are what can be compared: requests wait, or disks work together.
     pub(crate) fn is_queued(&self) -> bool {
-        self.depth != 1
+        self.depth != 1 || self.disks > 1
     }
 
     /// The load, from its seed: splitmix64, drawn per request for the device, the block, the direction
@@ -129,7 +144,11 @@ impl Run {
         let mut issued_ms = 0.0_f64;
         (0..self.requests)
             .map(|index| {
-                let device = if self.disks > 1 { (random.next() % self.disks as u64) as usize } else { 0 };
+                let device = if self.disks > 1 && self.level == Level::None {
+                    (random.next() % self.disks as u64) as usize
+                } else {
+                    0
+                };
                 let lbn = match self.sequential {
                     true => index as u64 * self.sectors,
                     false => random.next() % (self.capacity_sectors - self.sectors),
@@ -154,7 +173,7 @@ impl Run {
         if self.name.contains("nocache") {
             parameters.cache = Cache::default();
         }
-        if self.name.contains("fastbus") || self.name.contains("mix64k") {
+        if ["fastbus", "mix64k", "rr256k"].iter().any(|word| self.name.contains(word)) {
             parameters.bus.sector_ns = 3_200;
         }
         parameters.cache.almost_read_hits |= self.name.contains("almosthits");
@@ -175,7 +194,25 @@ impl Run {
         if self.depth == 0 {
             return arriving(disk, &load);
         }
-        kept_outstanding(&mut vec![disk; self.disks], &load, self.depth)
+        let mut devices: Vec<BoxedDevice> =
+            (0..self.disks).map(|_| Box::new(disk.clone()) as BoxedDevice).collect();
+        if self.level != Level::None {
+            devices = vec![Box::new(self.array(devices, disk.capacity_bytes()))];
+        }
+        kept_outstanding(&mut devices, &load, self.depth)
+    }
+
+    /// The array as DiskSim was told to build it: units of 128 sectors, parity left symmetric, brought up
+    /// to date by read-modify-write, and no waiting for the other disk's read before data are written.
+    fn array(&self, disks: Vec<BoxedDevice>, capacity: u64) -> Raid {
+        let level = if self.level == Level::Raid0 { raid::Level::Raid0 } else { raid::Level::Raid5 };
+        let parameters = raid::Parameters {
+            parity_update: ParityUpdate::ReadModifyWrite,
+            write_after: WriteAfter::OwnRead,
+            ..raid::Parameters::new(level)
+        };
+        let members = disks.into_iter().map(|disk| (disk, capacity)).collect();
+        Raid::new(parameters, members).expect("such an array can be")
     }
 
     /// The RMS distance of the distributions over the run's mean, by the quantiles.
@@ -281,11 +318,11 @@ fn arriving(mut disk: Disk, requests: &[Request]) -> Outcome {
     }
 }
 
-fn kept_outstanding(disks: &mut [Disk], requests: &[Request], depth: usize) -> Outcome {
+fn kept_outstanding(disks: &mut [BoxedDevice], requests: &[Request], depth: usize) -> Outcome {
     let mut issued = vec![0; requests.len()];
     let mut outcome = Outcome { responses: vec![0; requests.len()], end: 0 };
     let mut next = 0;
-    let mut issue = |disks: &mut [Disk], issued: &mut [u64], now: Time| {
+    let mut issue = |disks: &mut [BoxedDevice], issued: &mut [u64], now: Time| {
         if let Some(request) = requests.get(next) {
             issued[next] = now.as_nanos();
             disks[request.device].submit(now, io(next, request));
