@@ -4,6 +4,7 @@
 //!  arguments ──> commands ──┬─ check   does the file make sense, do the promises fit?
 //!                           ├─ config  what does a file look like?
 //!                           ├─ schedulers  which are there?
+//!                           ├─ device  which drives are there, what is one like?
 //!                           ├─ serve   run the gateway
 //!                           └─ demo    see what scheduling does
 //! ```

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod check;
 mod config;
+mod device;
 mod schedulers;
 
 /// Shares block stores among volumes, each held to its burst, rate and latency, over NBD.
@@ -22,6 +23,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// List the schedulers that a store can use
     Schedulers(schedulers::SchedulersArgs),
+    /// List and show models of storage devices
+    Device(device::DeviceArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Show three tenants on one store, without and with scheduling
@@ -34,6 +37,7 @@ pub(crate) fn run() -> u8 {
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
+        Command::Device(args) => device::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }

@@ -122,8 +122,10 @@ impl Mechanism {
             let count = u64::from(extent.sectors);
             let first_there = bus + self.bus_ns(done + 1);
             let last_there = bus + self.bus_ns(done + count);
-            while pass.begin() < first_there || pass.after(extent.span - 1) < last_there {
-                pass = pass.next_turn(extent.sectors_per_track);
+            let ahead = pass.after(extent.span - 1) - pass.begin();
+            let ready = first_there.max(last_there.saturating_sub(ahead));
+            if pass.begin() < ready {
+                pass = self.spindle.pass(ready, &extent);
             }
             medium = pass.after(extent.span);
             done += count;
@@ -210,7 +212,7 @@ mod tests {
             there += mechanism.bus_sector_ns;
             let mut pass = mechanism.go_on(medium, &extent, true);
             while pass.begin() < there {
-                pass = pass.next_turn(extent.sectors_per_track);
+                pass = mechanism.spindle.pass(pass.after(1), &extent);
             }
             medium = pass.after(1);
         }

@@ -35,6 +35,9 @@ use layout::Layout;
 use mechanism::Mechanism;
 use queue::{Command, CommandQueue};
 
+/// What a drive takes up after this instant, 292 years, never finishes.
+const END_OF_TIME: u64 = 1 << 63;
+
 /// A disk drive.
 ///
 /// A flush is over when the buffer has been written back; a trim is nothing to a disk and over at once.
@@ -101,6 +104,11 @@ impl Disk {
 
     fn serve(&mut self, at: Time, command: Command) {
         let now = at.as_nanos();
+        if now >= END_OF_TIME {
+            let never = Time::from_nanos(u64::MAX);
+            self.serving = Some(Finished { token: command.token, at: never, busy: Span::ZERO });
+            return;
+        }
         let (lbn, sectors) = (command.lbn, command.sectors);
         let finish = match command.operation {
             Operation::Read => self.controller.read(now, lbn, sectors),

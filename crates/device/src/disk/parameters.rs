@@ -19,10 +19,10 @@ pub struct Parameters {
     #[serde(default)]
     pub kind: Kind,
     /// What it is, in a line.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Where the figures come from.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Bytes of a sector; 512 unless given.
     #[serde(default = "default_sector_bytes")]

@@ -91,13 +91,6 @@ impl Pass {
         let ahead = (self.turn % revolution + sector - turned % sector) % sector;
         at + ahead / self.rate
     }
-
-    /// The same sectors one revolution later.
-    #[must_use]
-    pub fn next_turn(mut self, sectors_per_track: u32) -> Self {
-        self.turn += u64::from(sectors_per_track) * SECTOR_PARTS * MINUTE_NS;
-        self
-    }
 }
 
 #[cfg(test)]
@@ -118,7 +111,6 @@ mod tests {
         assert_eq!(pass.begin(), 32_000_000);
         assert_eq!(pass.after(3), 35_000_000);
         assert_eq!(pass.passed(34_999_999), 2);
-        assert_eq!(pass.next_turn(10).begin(), 42_000_000);
         assert_eq!(spindle.pass(32_000_000, &extent(2, 10, 1)).begin(), 32_000_000, "just in time");
         assert_eq!(spindle.revolution_ns(), 10_000_000);
     }

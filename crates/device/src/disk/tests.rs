@@ -205,6 +205,18 @@ fn what_comes_at_the_instant_of_a_completion_is_chosen_from() {
     assert_eq!(disk.poll_completion(second).map(|f| f.token), Some(2));
 }
 
+#[test]
+fn the_end_of_time_is_no_accident() {
+    let mut disk = buffered(|drive| drive.cache.write_buffering = true);
+    assert_eq!(write(&mut disk, u64::MAX - 1, 5, 1), u64::MAX);
+    assert_eq!(read(&mut disk, u64::MAX, 5, 1), u64::MAX);
+    let mut slow = buffered(|drive| {
+        drive.cache.write_buffering = true;
+        (drive.bus.sector_ns, drive.rpm) = (4_000_000_000, 100_000);
+    });
+    assert!(write(&mut slow, (1 << 63) - 1, 0, 200) > 1 << 63);
+}
+
 proptest! {
     #[test]
     fn everything_finishes_once_and_in_order_of_time(
