@@ -4,6 +4,7 @@
 mod oracle;
 
 use evenkeel_device::disk::Parameters;
+use evenkeel_device::disk::parameters::Policy;
 use oracle::{Measured, Run, demerit, mean, measured, rms, runs, thinking};
 
 /// RMS distance between the response-time distributions of DiskSim and of the drive, in microseconds, over
@@ -42,6 +43,23 @@ fn queued_runs_have_the_throughput_and_the_mean_of_disksim() {
         let time = outcome.end as f64 / run.end_ns as f64 - 1.0;
         assert!(time.abs() <= 0.03, "{}: throughput off by {:.2} %", run.name, time * 100.0);
     }
+}
+
+#[test]
+fn better_policies_finish_sooner() {
+    let run = runs()
+        .into_iter()
+        .find(|run| run.name == "cheetah9LP_rr4k_qd16_sstflbn_nocache")
+        .expect("it is there");
+    let end = |policy| {
+        let mut drive = run.parameters();
+        drive.queue.policy = policy;
+        run.outcome_on(&drive).end
+    };
+    let (fcfs, sweep) = (end(Policy::Fcfs), end(Policy::CLook));
+    let (seek, positioning) = (end(Policy::Sstf), end(Policy::Sptf));
+    assert!(positioning < seek && seek < sweep && sweep < fcfs, "{positioning} {seek} {sweep} {fcfs}");
+    assert!(positioning < fcfs / 10 * 6, "{positioning} of {fcfs}");
 }
 
 #[test]

@@ -122,10 +122,11 @@ impl Disk {
 
     /// Chooses the next command if one is due.
     fn choose(&mut self) {
-        if let Some(at) = self.free_since.take()
-            && let Some(command) = self.queue.take(at.as_nanos(), &self.controller.mechanism)
-        {
-            self.serve(at, command);
+        if let Some(at) = self.free_since.take() {
+            let start = self.controller.start(at.as_nanos().min(END_OF_TIME));
+            if let Some(command) = self.queue.take(start, &self.controller.mechanism) {
+                self.serve(at, command);
+            }
         }
     }
 }
