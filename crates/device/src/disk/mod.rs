@@ -20,6 +20,7 @@ use crate::{Device, Finished, Io};
 
 mod cache;
 mod controller;
+pub mod disksim;
 pub mod layout;
 mod mechanism;
 pub mod parameters;
