@@ -13,13 +13,15 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{Engine, Rate, Span};
+use evenkeel_core::{DepthControl, Engine, Rate, Span};
 use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
 use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
-use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig, Tuning};
+use crate::config::{
+    Admission, Config, GroupConfig, Listen, MemberConfig, SchedulerKind, SpareTo, StoreConfig, Tuning,
+};
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
@@ -53,9 +55,48 @@ pub struct VolumeAccount {
     pub volume: String,
     /// The name of its store.
     pub store: String,
+    /// The name of its group, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Its account.
     #[serde(flatten)]
     pub account: Account,
+}
+
+/// The account of one group: all that its volumes did, held against the promise that they share.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct GroupAccount {
+    /// The group's name.
+    pub group: String,
+    /// The name of its store.
+    pub store: String,
+    /// Its account.
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+/// How one store works.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct StoreAccount {
+    /// The store's name.
+    pub store: String,
+    /// Its scheduler.
+    pub scheduler: &'static str,
+    /// How many requests may be at the device.
+    pub depth: u32,
+    /// How often that has been changed, where it is adapted.
+    pub depth_changes: u64,
+}
+
+/// All accounts of a gateway.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Accounts {
+    /// By store, in the order of the file.
+    pub volumes: Vec<VolumeAccount>,
+    /// Likewise.
+    pub groups: Vec<GroupAccount>,
+    /// Likewise.
+    pub stores: Vec<StoreAccount>,
 }
 
 /// How a gateway ended.
@@ -63,6 +104,10 @@ pub struct VolumeAccount {
 pub struct Ended {
     /// The accounts of all volumes, as of the end.
     pub accounts: Vec<VolumeAccount>,
+    /// The accounts of all groups, as of the end.
+    pub groups: Vec<GroupAccount>,
+    /// How all stores worked, as of the end.
+    pub stores: Vec<StoreAccount>,
     /// Requests that were not answered within `gateway.drain_timeout`.
     pub abandoned: usize,
     /// What went wrong, by store.
@@ -165,12 +210,20 @@ impl Server {
     /// The accounts of all volumes, as of now. A store that does not answer is left out.
     #[must_use]
     pub fn accounts(&self) -> Vec<VolumeAccount> {
+        self.all_accounts().volumes
+    }
+
+    /// The accounts of all volumes, groups and stores, as of now. A store that does not answer is left out.
+    #[must_use]
+    pub fn all_accounts(&self) -> Accounts {
         let ask = |store: &RunningStore| {
             let (sender, receiver) = mpsc::sync_channel(1);
             store.mailbox.send(Command::Accounts(sender));
             receiver.recv_timeout(ACCOUNTS_TIMEOUT).unwrap_or_default()
         };
-        self.stores.iter().flat_map(ask).collect()
+        let mut all = Accounts::default();
+        self.stores.iter().map(ask).for_each(|accounts| all.extend(accounts));
+        all
     }
 
     /// Changes the scheduler of the store of that name, also while requests wait; whether there is one.
@@ -178,6 +231,16 @@ impl Server {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
             running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning)));
+        }
+        found.is_some()
+    }
+
+    /// Lets the next `count` syncs of the store of that name fail as if the device had not taken what was
+    /// written, to test what clients make of it; whether there is such a store.
+    pub fn fail_syncs(&self, store: &str, count: u32) -> bool {
+        let found = self.stores.iter().find(|running| running.name == store);
+        if let Some(running) = found {
+            running.mailbox.send(Command::FailSyncs(count));
         }
         found.is_some()
     }
@@ -192,9 +255,10 @@ impl Server {
     #[must_use]
     pub fn shutdown(self) -> Ended {
         self.front_mailbox.send(Stop);
-        let mut ended = Ended { accounts: Vec::new(), abandoned: 0, failures: Vec::new() };
+        let mut accounts = Accounts::default();
+        let (mut abandoned, mut failures) = (0, Vec::new());
         if self.front.join().is_err() {
-            ended.failures.push(("front".into(), io::Error::other("the thread panicked")));
+            failures.push(("front".into(), io::Error::other("the thread panicked")));
         }
         let deadline = Instant::now() + self.drain_timeout;
         for store in &self.stores {
@@ -203,14 +267,23 @@ impl Server {
         for store in self.stores {
             match store.thread.join() {
                 Ok(end) => {
-                    ended.accounts.extend(end.accounts);
-                    ended.abandoned += end.abandoned;
-                    ended.failures.extend(end.result.err().map(|error| (store.name, error)));
+                    accounts.extend(end.accounts);
+                    abandoned += end.abandoned;
+                    failures.extend(end.result.err().map(|error| (store.name, error)));
                 }
-                Err(_) => ended.failures.push((store.name, io::Error::other("the thread panicked"))),
+                Err(_) => failures.push((store.name, io::Error::other("the thread panicked"))),
             }
         }
-        ended
+        let Accounts { volumes: accounts, groups, stores } = accounts;
+        Ended { accounts, groups, stores, abandoned, failures }
+    }
+}
+
+impl Accounts {
+    fn extend(&mut self, other: Self) {
+        self.volumes.extend(other.volumes);
+        self.groups.extend(other.groups);
+        self.stores.extend(other.stores);
     }
 }
 
@@ -260,19 +333,37 @@ fn prepare(
             slice: *slice,
             place,
             slo: volume.slo.clone(),
+            member: volume
+                .member
+                .map(|member| MemberConfig { group: group_place(config, index, member), ..member }),
+            cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
+    let depth_control = store.depth_control();
+    let start = depth_control.as_ref().map_or(store.depth, DepthControl::depth);
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), store.depth),
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), start),
+        depth_control,
+        groups: groups_of(config, index).map(|(_, group)| (group.name.clone(), group.slo.clone())).collect(),
         device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
         volumes,
         cpu: store.cpu,
     })
+}
+
+/// The groups of a store, with their indices into [`Config::groups`].
+fn groups_of(config: &Config, store: usize) -> impl Iterator<Item = (usize, &GroupConfig)> {
+    config.groups.iter().enumerate().filter(move |(_, group)| group.store == store)
+}
+
+/// Where the group of `member` stands among those of its store.
+fn group_place(config: &Config, store: usize, member: MemberConfig) -> usize {
+    groups_of(config, store).take_while(|(index, _)| *index < member.group).count()
 }
 
 /// The first byte of each volume of a store within the store, which is where it lies on an emulated
@@ -332,7 +423,7 @@ fn start_store(parts: Parts, tuning: Tuning) -> io::Result<RunningStore> {
             }
             Err(error) => {
                 let _ = report.send(Err(error));
-                StoreEnd { accounts: Vec::new(), abandoned: 0, result: Ok(()) }
+                StoreEnd { accounts: Accounts::default(), abandoned: 0, result: Ok(()) }
             }
         }
     })?;

@@ -254,6 +254,11 @@ impl<'t> Item<'t> {
         matches!(self.value, DeValue::Array(_))
     }
 
+    /// Whether it is a table.
+    pub const fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     /// A table, inline or with a header of its own.
     pub fn table(&self, report: &mut Report, remedy: &str) -> Option<Table<'t>> {
         match self.value {

@@ -50,9 +50,9 @@
 //! 5. Background flows: served when neither a classified request nor excess waits.
 //!
 //! The cascade here is the scheduler's own, so that it works without an engine. Under an engine both
-//! come to the same classes, with two exceptions. A flow of one class: the engine promises what pClock
-//! would, this scheduler keeps at least that. After a change of the scheduler in mid-run: the buckets
-//! here start full, until both have been full once.
+//! come to the same classes, with one exception. A flow of one class: the engine promises what pClock
+//! would, this scheduler keeps at least that. When it takes over from another scheduler it is told the
+//! levels of the engine's buckets, and requests that have waited there keep the class that they had.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -61,9 +61,11 @@ use super::fair::FairShare;
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::envelope::{TokenBucket, class_of};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Span, Time, Weight};
 
 /// The Nested QoS scheduler.
@@ -97,7 +99,7 @@ struct Flow {
     /// As a background flow: what waits, its weight, the virtual finish tag of the last one served.
     background: Fifo,
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 /// A class: B_k, δ_k and Q_k.
@@ -147,10 +149,15 @@ impl Nested {
     }
 
     /// Classifies and queues a request of a guaranteed flow: `waiting.tag` is when it counts as arrived.
-    fn enqueue_guaranteed(&mut self, waiting: Waiting) {
+    fn enqueue_guaranteed(&mut self, waiting: Waiting, known: Option<u8>) {
         let id = waiting.request.flow;
         let flow = &mut self.flows[id.index()];
-        match flow.classify(self.now, &waiting) {
+        let known = known.filter(|class| *class < flow.classes);
+        let level = match known {
+            Some(class) => flow.levels.get_mut(usize::from(class)),
+            None => flow.classify(self.now, &waiting),
+        };
+        match level {
             Some(level) => {
                 level.queue.push(&mut self.slab, waiting);
                 if level.queue.len() == 1 {
@@ -166,7 +173,7 @@ impl Nested {
         let flow = &mut self.flows[id.index()];
         flow.background.push(&mut self.slab, waiting);
         if flow.background.len() == 1 {
-            self.fair.enter(id, flow.virtual_finish, waiting.sequence);
+            self.fair.enter(id, flow.virtual_finish.0, waiting.sequence);
         }
     }
 
@@ -191,18 +198,16 @@ impl Nested {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.background.pop(&mut self.slab)?;
         let successor = flow.background.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
         flow.waiting -= 1;
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::absent());
-            self.by_deadline.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::absent());
         }
     }
 }
@@ -224,16 +229,21 @@ impl Scheduler for Nested {
         }
         self.advance(now);
         self.cover(flow);
+        if slo.is_background() {
+            self.fair.cover(flow.index() + 1);
+        } else {
+            self.by_deadline.cover(flow.index() + 1);
+        }
         let known = &mut self.flows[flow.index()];
         known.reclass(self.now, slo.classes());
         known.weight = slo.weight();
         known.role = if slo.is_background() { Role::Background } else { Role::Guaranteed };
         if known.role == Role::Guaranteed {
-            known.virtual_finish = 0;
+            known.virtual_finish.0 = 0;
             self.fair.withdraw(flow);
             while let Some(mut waiting) = self.flows[flow.index()].background.pop(&mut self.slab) {
                 waiting.tag = self.now.as_nanos().into();
-                self.enqueue_guaranteed(waiting);
+                self.enqueue_guaranteed(waiting, None);
             }
         }
         self.rekey(flow);
@@ -249,6 +259,13 @@ impl Scheduler for Nested {
         Ok(())
     }
 
+    fn adopt(&mut self, _now: Time, flow: FlowId, buckets: &[TokenBucket]) {
+        let levels = self.flows.get_mut(flow.index()).map(|flow| flow.levels.iter_mut());
+        for (level, bucket) in levels.into_iter().flatten().zip(buckets) {
+            level.bucket = bucket.without_debt();
+        }
+    }
+
     fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError> {
         let id = arrival.request.flow;
         let role = self.known(id)?.role;
@@ -261,7 +278,10 @@ impl Scheduler for Nested {
         self.flows[id.index()].waiting += 1;
         match role {
             Role::Background => self.enqueue_background(waiting),
-            _ => self.enqueue_guaranteed(waiting),
+            _ => {
+                let judged_before = arrival.arrived < self.now;
+                self.enqueue_guaranteed(waiting, arrival.class.filter(|_| judged_before));
+            }
         }
         Ok(())
     }
@@ -291,7 +311,7 @@ impl Flow {
             waiting: 0,
             background: Fifo::EMPTY,
             weight: Weight::ONE,
-            virtual_finish: 0,
+            virtual_finish: Packed(0),
         }
     }
 

@@ -23,7 +23,7 @@ mod layout;
 mod parity;
 
 pub use layout::ParityLayout;
-use layout::{Extent, append, pieces};
+use layout::{Extent, Piece, append, pieces};
 pub use parity::{ParityUpdate, WriteAfter};
 use parity::{Row, Update};
 
@@ -404,19 +404,24 @@ impl Raid {
         }
     }
 
-    /// Starts the jobs of a write with parity, one per row.
+    /// Starts the jobs of a write with parity, one per row or, where they share none of it, per unit.
     fn write_rows(&mut self, now: Time, request: usize, start: u64, end: u64) {
         let disks = self.members.len();
         let Parameters { stripe_unit: unit, parity_layout: layout, parity_update, failed, .. } =
             self.parameters;
         let all: Vec<_> = pieces(start, end, unit).collect();
-        for pieces in all.chunk_by(|a, b| a.unit / (disks as u64 - 1) == b.unit / (disks as u64 - 1)) {
-            let number = pieces[0].unit / (disks as u64 - 1);
-            let update = Row { number, disks, unit, layout, failed }.update(pieces, parity_update);
-            if update.reads.is_empty() {
-                self.start(now, request, Operation::Write, &update.writes);
-            } else {
-                self.start_update(now, request, update);
+        let row_of = |piece: &Piece| piece.unit / (disks as u64 - 1);
+        for row in all.chunk_by(|a, b| row_of(a) == row_of(b)) {
+            // The end of one unit and the beginning of the next have no parity in common: two updates.
+            let apart = matches!(row, [a, b] if b.from + b.length < a.from);
+            for pieces in row.chunks(if apart { 1 } else { row.len() }) {
+                let number = row_of(&pieces[0]);
+                let update = Row { number, disks, unit, layout, failed }.update(pieces, parity_update);
+                if update.reads.is_empty() {
+                    self.start(now, request, Operation::Write, &update.writes);
+                } else {
+                    self.start_update(now, request, update);
+                }
             }
         }
     }

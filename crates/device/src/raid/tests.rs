@@ -97,6 +97,15 @@ fn a_small_write_takes_two_rounds_and_a_whole_row_one() {
 }
 
 #[test]
+fn a_write_across_two_units_updates_only_the_parity_that_changes() {
+    let (mut raid, log) = array(level(Level::Raid5), 5, MIB);
+    let (took, disks) = run(&mut raid, Time::ZERO, Operation::Write, 65_536 - 1_024, 1_536);
+    // Two small updates: the parity's disk reads twice and writes twice.
+    assert_eq!((took, disks), (4, 8));
+    assert_eq!(log.lock().unwrap().iter().map(|access| access.3).sum::<u32>(), 4 * 1_536);
+}
+
+#[test]
 fn data_may_be_written_before_all_reads_are_over() {
     // The parity's disk is busy for three more milliseconds: the data need not wait for it.
     let writes_at = |write_after| {

@@ -17,9 +17,13 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::admission::{self, Need};
-use evenkeel_core::{Envelope, Rate, Slo, Span};
+use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
 
+mod costs;
+mod depth;
 mod emulate;
+mod groups;
+mod promises;
 mod rules;
 mod schedulers;
 mod sections;
@@ -81,6 +85,8 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// `[store.NAME]`, in the order of the file.
     pub stores: Vec<StoreConfig>,
+    /// `[group.NAME]`, in the order of the file.
+    pub groups: Vec<GroupConfig>,
     /// `[volume.NAME]`, in the order of the file.
     pub volumes: Vec<VolumeConfig>,
 }
@@ -126,14 +132,29 @@ pub struct StoreConfig {
     /// Parameters of the schedulers that have some (FAIRIO, Cello).
     pub tuning: Tuning,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
-    /// works on at the same time: its servers, dies or members.
+    /// works on at the same time: its servers, dies or members. If it is adapted, the most.
     pub depth: NonZeroU32,
+    /// How the depth is adapted while the store runs; `None` if it stays as it is.
+    pub adaptive: Option<AdaptiveDepth>,
+    /// What requests cost, where a volume does not say otherwise.
+    pub cost: CostModel,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// The processor that its thread is bound to.
     pub cpu: Option<u32>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
+}
+
+/// A dispatch depth that the gateway chooses from what it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveDepth {
+    /// The smallest depth.
+    pub least: NonZeroU32,
+    /// The depth to start at.
+    pub start: NonZeroU32,
+    /// How long it measures before it judges.
+    pub window: Span,
 }
 
 /// What to do with promises that do not fit.
@@ -154,6 +175,28 @@ pub enum SpareTo {
     Background,
 }
 
+/// A group: volumes under one agreement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its name.
+    pub name: String,
+    /// Index into [`Config::stores`].
+    pub store: usize,
+    /// What its volumes are promised together, and the weight of the whole.
+    pub slo: Slo,
+}
+
+/// How a volume belongs to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberConfig {
+    /// Index into [`Config::groups`].
+    pub group: usize,
+    /// Its share within the group.
+    pub weight: Weight,
+    /// What it may send at most.
+    pub limit: Option<Limit>,
+}
+
 /// A volume: one export, one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeConfig {
@@ -167,8 +210,14 @@ pub struct VolumeConfig {
     pub offset: u64,
     /// Bytes; `None` (only with `path`) for the whole file.
     pub size: Option<u64>,
-    /// The promise and weight.
+    /// The promise and weight; of a member of a group, the group's.
     pub slo: Slo,
+    /// The group that it belongs to.
+    pub member: Option<MemberConfig>,
+    /// What its requests cost.
+    pub cost: CostModel,
+    /// The largest READ or WRITE in bytes; clients are told, larger ones are refused.
+    pub request_max: u32,
     /// Refuse writes.
     pub read_only: bool,
     /// Bytes in flight above which the volume's sockets are not read. A single request larger than
@@ -184,13 +233,22 @@ impl Config {
         self.volumes.iter().filter(move |volume| volume.store == store)
     }
 
+    /// Who is promised something by a store, or served in its background: volumes that belong to no group,
+    /// and groups, by name.
+    pub fn agreements_of(&self, store: usize) -> impl Iterator<Item = (&str, &Slo)> {
+        let alone = self.volumes_of(store).filter(|volume| volume.member.is_none());
+        let groups = self.groups.iter().filter(move |group| group.store == store);
+        let alone = alone.map(|volume| (volume.name.as_str(), &volume.slo));
+        alone.chain(groups.map(|group| (group.name.as_str(), &group.slo)))
+    }
+
     /// The capacity that the promises of a store need: by the System Capacity Constraint of pClock, or
-    /// by lemma 3 of Nested QoS where classes are graduated. A binding deadline names its volume by its
-    /// place among the store's volumes that are promised something.
+    /// by lemma 3 of Nested QoS where classes are graduated. A binding deadline names its agreement by its
+    /// place among those of [`Config::agreements_of`] that promise something.
     #[must_use]
     pub fn need_of(&self, store: usize) -> Need {
         let promised: Vec<&[Envelope]> =
-            self.volumes_of(store).map(|volume| volume.slo.classes()).filter(|it| !it.is_empty()).collect();
+            self.agreements_of(store).map(|(_, slo)| slo.classes()).filter(|it| !it.is_empty()).collect();
         let graduated = promised.iter().any(|classes| classes.len() > 1);
         if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
             return admission::nested_capacity(&promised);
@@ -198,6 +256,24 @@ impl Config {
         let envelopes: Vec<Envelope> =
             promised.iter().filter_map(|classes| classes.first().copied()).collect();
         admission::required_capacity(&envelopes)
+    }
+}
+
+impl StoreConfig {
+    /// The controller of the dispatch depth, if it is adapted.
+    #[must_use]
+    pub fn depth_control(&self) -> Option<DepthControl> {
+        let AdaptiveDepth { least, start, window } = self.adaptive?;
+        DepthControl::new(least, self.depth, window).ok()?.starting_at(start).ok()
+    }
+
+    /// The depth as people read it: "32", "1 to 32, adapted".
+    #[must_use]
+    pub fn shown_depth(&self) -> String {
+        match self.adaptive {
+            Some(adaptive) => format!("{} to {}, adapted", adaptive.least, self.depth),
+            None => self.depth.to_string(),
+        }
     }
 }
 
@@ -212,5 +288,9 @@ impl std::fmt::Display for Listen {
     }
 }
 
+#[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod tests;

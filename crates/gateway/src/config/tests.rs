@@ -111,6 +111,8 @@ fn every_key_is_read() {
             spare: SpareTo::Flows,
             tuning: Tuning::for_store(16, 4),
             depth: nonzero(16),
+            adaptive: None,
+            cost: CostModel::PER_REQUEST,
             direct: true,
             cpu: Some(0),
             emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
@@ -125,6 +127,9 @@ fn every_key_is_read() {
         offset: 4096,
         size: Some(1 << 30),
         slo,
+        member: None,
+        cost: CostModel::PER_REQUEST,
+        request_max: 32 << 20,
         read_only: true,
         in_flight_max: 64 << 10,
         description: "orders database".into(),
@@ -166,7 +171,7 @@ fn defaults_are_as_documented() {
 
 #[test]
 fn the_example_is_accepted_also_with_every_default_spelt_out() {
-    assert_eq!(parsed(EXAMPLE).volumes.len(), 3);
+    assert_eq!((parsed(EXAMPLE).volumes.len(), parsed(EXAMPLE).groups.len()), (5, 1));
     // Every commented line that looks like a key is uncommented, save those that change a default.
     let all: String = EXAMPLE
         .lines()
@@ -614,7 +619,7 @@ proptest! {
 
     #[test]
     fn text_that_looks_like_toml_is_parsed_or_refused(
-        text in "(\\[(gateway|store\\.a|volume\\.b|\"\")\\]\n|(path|size|offset|sla|listen|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
+        text in "(\\[(gateway|store\\.a|volume\\.b|group\\.c|store\\.a\\.cost|\"\")\\]\n|(path|size|offset|sla|listen|group|limit|depth|cost|read|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
     ) {
         check_total(&text);
     }

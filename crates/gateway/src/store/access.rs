@@ -19,7 +19,9 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Completion, FlowId, Input, Outcome, Output, Record, Span, Submission, Ticket, Time};
+use evenkeel_core::{
+    Completion, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
+};
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
 use io_uring::{opcode, squeue, types};
@@ -77,7 +79,7 @@ impl Store {
             match output {
                 Output::Submit(submission) => self.start_access(now, submission)?,
                 Output::Reply(record) => {
-                    let connection = self.finish(&record);
+                    let connection = self.finish(now, &record);
                     self.send_early(connection)?;
                 }
             }
@@ -229,6 +231,7 @@ impl Store {
 
     /// Takes in the result of a step; whether another step follows.
     fn continue_access(&mut self, index: u32, result: i32) -> io::Result<bool> {
+        let result = self.judge_result(index, result);
         let slot = &mut self.slots[index as usize];
         let again = match result {
             _ if result == -libc::EINTR || result == -libc::EAGAIN => true,
@@ -250,10 +253,19 @@ impl Store {
     }
 
     /// The request is over: into the ledger, and its answer to the client, whose connection is returned.
-    fn finish(&mut self, record: &Record) -> u32 {
+    fn finish(&mut self, at: Time, record: &Record) -> u32 {
         self.ledger.record(record);
+        if let Some(depth) = self.depth_control.as_mut().and_then(|control| control.handle_record(at, record))
+        {
+            self.engine.set_depth(depth);
+            self.depth_changes += 1;
+        }
         let slot = self.slots.remove(record.request.id.0 as usize);
         debug_assert_eq!(FlowId(slot.volume), record.request.flow);
+        if let Some(group) = self.volumes[slot.volume as usize].group {
+            let request = Request { flow: group, ..record.request };
+            self.ledger.record(&Record { request, ..*record });
+        }
         let header = simple_reply(slot.error, slot.cookie);
         let mut data = None;
         match slot.buffer {

@@ -210,6 +210,7 @@ impl std::fmt::Debug for Command {
             Self::Serve(_) => "Serve",
             Self::Accounts(_) => "Accounts",
             Self::Reschedule(_) => "Reschedule",
+            Self::FailSyncs(_) => "FailSyncs",
             Self::Drain(_) => "Drain",
         })
     }

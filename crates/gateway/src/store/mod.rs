@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{Engine, FlowId, Slo, Time};
+use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -33,12 +33,14 @@ use slab::Slab;
 
 use crate::backing::Slice;
 use crate::buffers::Pool;
+use crate::config::MemberConfig;
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, Ring, Tag};
-use crate::server::VolumeAccount;
+use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
 mod connection;
+mod faults;
 mod receive;
 mod send;
 
@@ -58,9 +60,11 @@ pub(crate) enum Command {
     /// Serve this negotiated connection.
     Serve(Session),
     /// Send the accounts of all volumes.
-    Accounts(SyncSender<Vec<VolumeAccount>>),
+    Accounts(SyncSender<Accounts>),
     /// Use this scheduler from now on; waiting requests move over.
     Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Let so many syncs fail.
+    FailSyncs(u32),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
     Drain(Instant),
 }
@@ -68,7 +72,7 @@ pub(crate) enum Command {
 /// How a store's thread ended.
 #[derive(Debug)]
 pub(crate) struct StoreEnd {
-    pub(crate) accounts: Vec<VolumeAccount>,
+    pub(crate) accounts: Accounts,
     /// Requests that were not answered within the drain timeout.
     pub(crate) abandoned: usize,
     pub(crate) result: io::Result<()>,
@@ -83,6 +87,9 @@ pub(crate) struct Parts {
     pub(crate) files: Vec<File>,
     /// Whether the files bypass the page cache.
     pub(crate) direct: bool,
+    pub(crate) depth_control: Option<DepthControl>,
+    /// Groups by name, with what they are promised.
+    pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
 }
@@ -94,17 +101,25 @@ pub(crate) struct VolumeParts {
     /// Its first byte within the store, and on an emulated device.
     pub(crate) place: u64,
     pub(crate) slo: Slo,
+    /// With the index into [`Parts::groups`].
+    pub(crate) member: Option<MemberConfig>,
+    pub(crate) cost: CostModel,
     pub(crate) in_flight_max: u64,
 }
 
 struct Volume {
     name: Arc<str>,
+    /// The flow of its group.
+    group: Option<FlowId>,
     export: Export,
     slice: Slice,
+    cost: CostModel,
     /// Its first byte within the store, and on an emulated device.
     place: u64,
     in_flight: u64,
     in_flight_max: u64,
+    /// How many faults of its file a FLUSH has told.
+    faults_told: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
     /// The connection that was first in `waiting` is being let in.
@@ -122,7 +137,14 @@ pub(crate) struct Store {
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
+    /// By file.
+    faults: Vec<faults::Faults>,
+    syncs_to_fail: u32,
     direct: bool,
+    depth_control: Option<DepthControl>,
+    depth_changes: u64,
+    /// Names of groups; their flows are numbered behind those of the volumes.
+    groups: Vec<String>,
     volumes: Vec<Volume>,
     slots: Slab<Slot>,
     connections: Slab<Box<Connection>>,
@@ -170,8 +192,13 @@ impl Store {
             engine: parts.engine,
             ledger: Ledger::new(),
             device: parts.device,
+            faults: vec![faults::Faults::default(); parts.files.len()],
+            syncs_to_fail: 0,
             files: parts.files,
             direct: parts.direct,
+            depth_control: parts.depth_control,
+            depth_changes: 0,
+            groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
             connections: Slab::with_capacity(16),
@@ -182,8 +209,15 @@ impl Store {
             completed: Vec::with_capacity(1024),
             drain_deadline: None,
         };
+        let first_group = u32::try_from(parts.volumes.len()).map_err(io::Error::other)?;
+        for (number, (name, slo)) in (first_group..).zip(parts.groups) {
+            let now = store.clock.now();
+            store.ledger.configure(now, FlowId(number), &slo);
+            store.engine.handle_input(now, Input::Add(FlowId(number), slo)).map_err(io::Error::other)?;
+            store.groups.push(name);
+        }
         for volume in parts.volumes {
-            store.add_volume(volume)?;
+            store.add_volume(volume, first_group)?;
         }
         Ok(store)
     }
@@ -191,6 +225,7 @@ impl Store {
     /// Serves until told to drain.
     pub(crate) fn run(mut self) -> StoreEnd {
         let result = self.serve().and_then(|()| self.sync());
+        self.report_untold_faults();
         let accounts = self.accounts();
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
@@ -262,24 +297,36 @@ impl Store {
                 }
                 Ok(())
             }
+            Command::FailSyncs(count) => {
+                self.syncs_to_fail += count;
+                Ok(())
+            }
             Command::Drain(deadline) => self.start_draining(now, deadline),
         }
     }
 
-    fn add_volume(&mut self, parts: VolumeParts) -> io::Result<()> {
+    fn add_volume(&mut self, parts: VolumeParts, first_group: u32) -> io::Result<()> {
         let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
         let now = self.clock.now();
         self.ledger.configure(now, flow, &parts.slo);
-        self.engine
-            .handle_input(now, evenkeel_core::Input::Configure(flow, parts.slo))
-            .map_err(io::Error::other)?;
+        let group = parts.member.map(|member| FlowId(first_group + member.group as u32));
+        let input = match (group, parts.member) {
+            (Some(group), Some(MemberConfig { weight, limit, .. })) => {
+                Input::Join(flow, Membership { group, weight, limit })
+            }
+            _ => Input::Add(flow, parts.slo),
+        };
+        self.engine.handle_input(now, input).map_err(io::Error::other)?;
         self.volumes.push(Volume {
             name: parts.name.into(),
+            group,
             export: parts.export,
             slice: parts.slice,
+            cost: parts.cost,
             place: parts.place,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
+            faults_told: 0,
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });
@@ -309,13 +356,28 @@ impl Store {
         }
     }
 
-    fn accounts(&self) -> Vec<VolumeAccount> {
+    fn accounts(&self) -> Accounts {
         let now = self.clock.now();
-        let account = |(index, volume): (usize, &Volume)| {
+        let first_group = self.volumes.len();
+        let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;
-            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), account })
+            let group = volume.group.and_then(|flow| self.groups.get(flow.0 as usize - first_group)).cloned();
+            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), group, account })
         };
-        self.volumes.iter().enumerate().filter_map(account).collect()
+        let group = |(index, group): (usize, &String)| {
+            let account = self.ledger.account(now, FlowId((first_group + index) as u32))?;
+            Some(GroupAccount { group: group.clone(), store: self.name.clone(), account })
+        };
+        Accounts {
+            volumes: self.volumes.iter().enumerate().filter_map(volume).collect(),
+            groups: self.groups.iter().enumerate().filter_map(group).collect(),
+            stores: vec![StoreAccount {
+                store: self.name.clone(),
+                scheduler: self.engine.scheduler_name(),
+                depth: self.engine.depth(),
+                depth_changes: self.depth_changes,
+            }],
+        }
     }
 
     fn start_draining(&mut self, now: Time, deadline: Instant) -> io::Result<()> {

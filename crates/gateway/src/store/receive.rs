@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Cost, FlowId, Input, Operation, Request, RequestId, Time};
+use evenkeel_core::{FlowId, Input, Operation, Request, RequestId, Time};
 use evenkeel_nbd::{Command, CommandFlags, ErrorCode, Refusal, RequestHeader, simple_reply};
 use io_uring::{opcode, types};
 
@@ -202,9 +202,12 @@ impl Store {
             operation,
             offset: self.volumes[slot.volume as usize].place + slot.offset,
             length: slot.length,
-            cost: Cost::ONE,
+            cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.length),
         };
         self.ledger.on_arrival(now, &request);
+        if let Some(group) = self.volumes[slot.volume as usize].group {
+            self.ledger.on_arrival(now, &Request { flow: group, ..request });
+        }
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "every volume's flow is configured before its first connection");
     }
