@@ -64,7 +64,8 @@ impl Key {
     }
 }
 
-/// `min`, as a subtraction and two conditional moves: that of the library compares three ways.
+/// `min`: that of the library compares three ways. The compiler makes moves or branches of it as it sees
+/// fit; to force it to be without branches, by masks, was measured to be a sixth slower.
 fn lesser(one: u128, other: u128) -> u128 {
     if one < other { one } else { other }
 }
