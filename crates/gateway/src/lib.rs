@@ -18,4 +18,4 @@ mod store;
 
 pub use backing::BackingError;
 pub use listener::ListenError;
-pub use server::{Ended, Server, StartError, VolumeAccount};
+pub use server::{Ended, HybridStatus, Server, StartError, VolumeAccount};

@@ -7,6 +7,7 @@
 //! ```
 
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
@@ -58,11 +59,40 @@ pub struct VolumeAccount {
     pub account: Account,
 }
 
+/// How the devices of a hybrid store are used.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct HybridStatus {
+    /// The store's name.
+    pub store: String,
+    /// Slots of the fast device that have a cluster, or wait for the map to forget one.
+    pub slots_used: u32,
+    /// Slots that there are.
+    pub slots: u32,
+    /// Bytes of a cluster, and so of a slot.
+    pub cluster_bytes: u32,
+    /// Accesses of requests to the fast device since the start.
+    pub fast_accesses: u64,
+    /// Accesses of requests to the slow device.
+    pub slow_accesses: u64,
+    /// Clusters copied to the fast device.
+    pub promoted: u64,
+    /// Clusters copied back.
+    pub demoted: u64,
+    /// Transactions of the location map.
+    pub commits: u64,
+    /// Whether the fast device was lost.
+    pub fast_lost: bool,
+    /// Whether the slow device was lost.
+    pub slow_lost: bool,
+}
+
 /// How a gateway ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The accounts of all volumes, as of the end.
     pub accounts: Vec<VolumeAccount>,
+    /// How the devices of hybrid stores were used.
+    pub hybrids: Vec<HybridStatus>,
     /// Requests that were not answered within `gateway.drain_timeout`.
     pub abandoned: usize,
     /// What went wrong, by store.
@@ -161,6 +191,17 @@ impl Server {
         self.stores.iter().flat_map(ask).collect()
     }
 
+    /// How the devices of all hybrid stores are used, as of now. A store that does not answer is left out.
+    #[must_use]
+    pub fn hybrids(&self) -> Vec<HybridStatus> {
+        let ask = |store: &RunningStore| {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            store.mailbox.send(Command::HybridStatus(sender));
+            receiver.recv_timeout(ACCOUNTS_TIMEOUT).ok().flatten()
+        };
+        self.stores.iter().filter_map(ask).collect()
+    }
+
     /// Changes the scheduler of the store of that name, also while requests wait; whether there is one.
     pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
         let found = self.stores.iter().find(|running| running.name == store);
@@ -180,7 +221,8 @@ impl Server {
     #[must_use]
     pub fn shutdown(self) -> Ended {
         self.front_mailbox.send(Stop);
-        let mut ended = Ended { accounts: Vec::new(), abandoned: 0, failures: Vec::new() };
+        let mut ended =
+            Ended { accounts: Vec::new(), hybrids: Vec::new(), abandoned: 0, failures: Vec::new() };
         if self.front.join().is_err() {
             ended.failures.push(("front".into(), io::Error::other("the thread panicked")));
         }
@@ -192,6 +234,7 @@ impl Server {
             match store.thread.join() {
                 Ok(end) => {
                     ended.accounts.extend(end.accounts);
+                    ended.hybrids.extend(end.hybrid);
                     ended.abandoned += end.abandoned;
                     ended.failures.extend(end.result.err().map(|error| (store.name, error)));
                 }
@@ -248,13 +291,23 @@ fn prepare(
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), store.depth),
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store)),
         device,
         files: backings.files,
         direct: store.direct,
+        hybrid: backings.hybrid,
         volumes,
         cpu: store.cpu,
     })
+}
+
+/// How many requests the engine may have dispatched. Those of a hybrid store that wait for one of its
+/// devices are dispatched too; the gates keep them from becoming more than the devices' depths together.
+fn engine_depth(store: &StoreConfig) -> NonZeroU32 {
+    match store.hybrid {
+        Some(_) => store.depth.saturating_mul(NonZeroU32::MIN.saturating_add(1)),
+        None => store.depth,
+    }
 }
 
 /// Starts a thread per store and waits until each has its ring.
@@ -295,7 +348,7 @@ fn start_store(parts: Parts, tuning: Tuning) -> io::Result<RunningStore> {
             }
             Err(error) => {
                 let _ = report.send(Err(error));
-                StoreEnd { accounts: Vec::new(), abandoned: 0, result: Ok(()) }
+                StoreEnd { accounts: Vec::new(), hybrid: None, abandoned: 0, result: Ok(()) }
             }
         }
     })?;

@@ -417,9 +417,24 @@ fn open_parts(paths: &Paths) -> Result<(File, File, MapFile), OfflineError> {
     let map = MapFile::open(&paths.map)?;
     let (slow, slow_bytes) = open(&paths.slow)?;
     let (fast, fast_total) = open(&paths.fast)?;
-    let about = map.about();
+    belong_together(paths, map.about(), &fast, fast_total, slow_bytes)?;
+    Ok((slow, fast, map))
+}
+
+/// Whether these devices are the ones that the map is about, and still large enough. `fast` is read
+/// through the page cache.
+///
+/// # Errors
+/// [`OfflineError`] naming the part that does not fit.
+pub fn belong_together(
+    paths: &Paths,
+    about: &About,
+    fast: &File,
+    fast_total: u64,
+    slow_bytes: u64,
+) -> Result<(), OfflineError> {
     let label =
-        Label::read(&fast).map_err(|source| OfflineError::Label { path: paths.fast.clone(), source })?;
+        Label::read(fast).map_err(|source| OfflineError::Label { path: paths.fast.clone(), source })?;
     if label.identity != about.identity || label.cluster_bytes != about.cluster_bytes {
         return Err(OfflineError::Strangers { fast: paths.fast.clone(), map: paths.map.clone() });
     }
@@ -431,7 +446,7 @@ fn open_parts(paths: &Paths) -> Result<(File, File, MapFile), OfflineError> {
             return Err(OfflineError::Shrunk { path: path.clone(), have, need });
         }
     }
-    Ok((slow, fast, map))
+    Ok(())
 }
 
 fn open(path: &Path) -> Result<(File, u64), OfflineError> {

@@ -20,6 +20,7 @@ use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{Envelope, Rate, Slo, Span};
 
 mod error;
+mod hybrid;
 mod rules;
 mod schedulers;
 mod sections;
@@ -29,6 +30,7 @@ mod tuning;
 mod values;
 
 pub use error::{ConfigError, Problem};
+pub use hybrid::{HybridConfig, PolicyConfig};
 pub use schedulers::SchedulerKind;
 pub use tuning::Tuning;
 pub use values::ShownBytes;
@@ -138,7 +140,8 @@ pub struct StoreConfig {
     pub spare: SpareTo,
     /// Parameters of the schedulers that have some (FAIRIO, Cello).
     pub tuning: Tuning,
-    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers.
+    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers; in a hybrid
+    /// store, the sum of both devices'.
     pub depth: NonZeroU32,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -146,6 +149,8 @@ pub struct StoreConfig {
     pub cpu: Option<u32>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
+    /// The fast device in front of `path`, if this is a hybrid store.
+    pub hybrid: Option<HybridConfig>,
 }
 
 /// What to do with promises that do not fit.

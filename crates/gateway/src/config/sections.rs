@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 use toml::de::DeTable;
 
+use super::hybrid::{HybridDraft, read_backend};
 use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
@@ -25,7 +26,7 @@ const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// The longest name of a store or volume.
 const NAME_BYTES_MAX: usize = 255;
 /// The largest dispatch depth: what one io_uring can hold.
-const DEPTH_MAX: u32 = 32_768;
+pub(super) const DEPTH_MAX: u32 = 32_768;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
 
@@ -35,6 +36,7 @@ const SLA_FORM: &str = "write sla = { burst = 20, rate = \"200 IOPS\", latency =
 pub(super) struct StoreDraft {
     pub(super) config: StoreConfig,
     pub(super) path_span: Range<usize>,
+    pub(super) hybrid: Option<HybridDraft>,
 }
 
 /// A volume with the places that rules point at.
@@ -251,14 +253,21 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         spare
     });
     let tuning = TuningItems::take(&mut table);
-    let depth = table.take("depth").and_then(|item| item.whole(report, 1..=DEPTH_MAX));
+    let hybrid = read_backend(report, &mut table, folder);
+    let depth_item = table.take("depth");
+    let depth = depth_item.as_ref().and_then(|item| item.whole(report, 1..=DEPTH_MAX));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
-    let emulate = table.take("emulate").and_then(|item| read_emulate(report, &item));
+    let emulate_item = table.take("emulate");
+    let emulate = emulate_item.as_ref().and_then(|item| read_emulate(report, item));
+    if hybrid.is_some() {
+        refuse_in_hybrid(report, &table, path.is_some(), depth_item.as_ref(), emulate_item.as_ref());
+    }
     table.finish(report);
 
     let default_depth = emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
-    let depth = depth.and_then(NonZeroU32::new).unwrap_or(default_depth);
+    let hybrid_depth = hybrid.as_ref().map(|draft| draft.config.depth());
+    let depth = hybrid_depth.or(depth.and_then(NonZeroU32::new)).unwrap_or(default_depth);
     let disks = emulate.map_or(1, |device| device.servers.get());
     let config = StoreConfig {
         name: name.to_owned(),
@@ -272,8 +281,34 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
+        hybrid: hybrid.as_ref().map(|draft| draft.config.clone()),
     };
-    StoreDraft { config, path_span }
+    StoreDraft { config, path_span, hybrid }
+}
+
+/// What a hybrid store needs besides its section, and what it has no use for.
+fn refuse_in_hybrid(
+    report: &mut Report,
+    table: &Table<'_>,
+    has_path: bool,
+    depth: Option<&Item<'_>>,
+    emulate: Option<&Item<'_>>,
+) {
+    if !has_path {
+        let message = "the key is missing: a hybrid store has one slow device";
+        report.add(table.header.clone(), format!("{}.path", table.key), message, "write path = \"/dev/sdb\"");
+    }
+    if let Some(item) = depth {
+        let message = "a hybrid store has a depth for each of its devices";
+        item.refuse(report, message, "write fast_depth and slow_depth in hybrid = { … } instead");
+    }
+    if let Some(item) = emulate {
+        item.refuse(
+            report,
+            "a hybrid store works on real devices",
+            "remove this line, or backend = \"hybrid\"",
+        );
+    }
 }
 
 fn read_capacity(
@@ -312,7 +347,7 @@ fn read_emulate(report: &mut Report, item: &Item<'_>) -> Option<EmulateConfig> {
     Some(EmulateConfig { rate: rate?, servers: servers? })
 }
 
-fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
+pub(super) fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
     let text = item.text(report)?;
     if text.is_empty() || text.contains('\0') {
         item.refuse(report, "the path names no file", "write the path of a file or block device");
@@ -395,6 +430,16 @@ fn read_volume(
     {
         let message = format!("neither the volume nor its store {:?} has a path", stores[store].config.name);
         report.add(header.clone(), format!("{key}.path"), message, "give a path to one of them");
+    }
+    if let (false, Some(store)) = (is_slice, store)
+        && stores[store].config.hybrid.is_some()
+    {
+        let message = format!(
+            "store {:?} is hybrid, and all of its volumes are slices of it",
+            stores[store].config.name
+        );
+        let remedy = "remove this line and give offset and size, or name another store";
+        report.add(path_span.clone(), format!("{key}.path"), message, remedy);
     }
     VolumeDraft { config, key, header, store_known: store.is_some(), path_span, offset, size, size_refused }
 }

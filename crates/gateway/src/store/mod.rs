@@ -31,16 +31,20 @@ use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
 use slab::Slab;
 
-use crate::backing::Slice;
+use crate::backing::{HybridParts, Slice};
 use crate::buffers::Pool;
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, Ring, Tag};
-use crate::server::VolumeAccount;
+use crate::server::{HybridStatus, VolumeAccount};
 
 mod access;
 mod connection;
+mod gate;
+mod hybrid;
+mod map_thread;
 mod receive;
 mod send;
+mod steps;
 
 use access::Slot;
 use connection::Connection;
@@ -59,6 +63,10 @@ pub(crate) enum Command {
     Serve(Session),
     /// Send the accounts of all volumes.
     Accounts(SyncSender<Vec<VolumeAccount>>),
+    /// Send how the devices of a hybrid store are used.
+    HybridStatus(SyncSender<Option<HybridStatus>>),
+    /// The map thread has made changes durable, or could not.
+    MapCommitted(bool),
     /// Use this scheduler from now on; waiting requests move over.
     Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
@@ -69,6 +77,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct StoreEnd {
     pub(crate) accounts: Vec<VolumeAccount>,
+    pub(crate) hybrid: Option<HybridStatus>,
     /// Requests that were not answered within the drain timeout.
     pub(crate) abandoned: usize,
     pub(crate) result: io::Result<()>,
@@ -83,6 +92,8 @@ pub(crate) struct Parts {
     pub(crate) files: Vec<File>,
     /// Whether the files bypass the page cache.
     pub(crate) direct: bool,
+    /// What makes the files the devices of a hybrid store.
+    pub(crate) hybrid: Option<HybridParts>,
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
 }
@@ -119,6 +130,7 @@ pub(crate) struct Store {
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
     direct: bool,
+    tiers: Option<Box<hybrid::Tiers>>,
     volumes: Vec<Volume>,
     slots: Slab<Slot>,
     connections: Slab<Box<Connection>>,
@@ -168,11 +180,12 @@ impl Store {
             device: parts.device,
             files: parts.files,
             direct: parts.direct,
+            tiers: None,
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
             connections: Slab::with_capacity(16),
             pool: Pool::new(POOL_RETAINED),
-            zeroes: crate::buffers::Buffer::allocate(access::ZERO_CHUNK as usize)
+            zeroes: crate::buffers::Buffer::allocate(steps::ZERO_CHUNK as usize)
                 .ok_or(io::ErrorKind::OutOfMemory)?,
             ready: Vec::with_capacity(64),
             completed: Vec::with_capacity(1024),
@@ -181,23 +194,32 @@ impl Store {
         for volume in parts.volumes {
             store.add_volume(volume)?;
         }
+        if let Some(parts) = parts.hybrid {
+            store.add_tiers(parts)?;
+        }
         Ok(store)
     }
 
     /// Serves until told to drain.
     pub(crate) fn run(mut self) -> StoreEnd {
-        let result = self.serve().and_then(|()| self.sync());
+        let mut result = self.serve().and_then(|()| self.sync());
+        let mut in_flight = false;
+        if let Some(tiers) = &mut self.tiers {
+            result = result.and(tiers.close());
+            in_flight = !tiers.is_over();
+        }
+        let hybrid = self.tiers.as_ref().map(|tiers| tiers.status(&self.name));
         let accounts = self.accounts();
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
-        if abandoned > 0 || !self.connections.is_empty() {
+        if abandoned > 0 || in_flight || !self.connections.is_empty() {
             // The kernel may still be reading from or writing to their buffers.
             std::mem::forget(self);
         } else {
             // The kernel takes a ring apart in its own time; the files must be free at once.
             self.files.iter().for_each(crate::backing::unlock);
         }
-        StoreEnd { accounts, abandoned, result }
+        StoreEnd { accounts, hybrid, abandoned, result }
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -221,7 +243,7 @@ impl Store {
                     break;
                 }
             }
-            if self.drained() {
+            if self.drained(now)? {
                 return Ok(());
             }
         }
@@ -239,6 +261,9 @@ impl Store {
             Tag::Receive(connection) => self.on_received(now, connection, completed.result),
             Tag::Send(connection) => self.on_sent(connection, completed.result),
             Tag::Access(slot) => self.on_access_done(now, slot, completed.result),
+            Tag::Piece(id) => self.on_piece_done(now, id, completed.result),
+            Tag::Copy(copy) => self.on_copy_step(now, copy, completed.result),
+            Tag::Sync(file) => self.on_sync_done(now, file, completed.result),
         }
     }
 
@@ -250,6 +275,11 @@ impl Store {
                 let _ = answer.try_send(self.accounts());
                 Ok(())
             }
+            Command::HybridStatus(answer) => {
+                let _ = answer.try_send(self.tiers.as_ref().map(|tiers| tiers.status(&self.name)));
+                Ok(())
+            }
+            Command::MapCommitted(succeeded) => self.on_map_committed(now, succeeded),
             Command::Reschedule(scheduler) => {
                 let name = scheduler.name();
                 if let Err(error) = self.engine.replace_scheduler(now, scheduler) {
@@ -278,6 +308,19 @@ impl Store {
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });
+        Ok(())
+    }
+
+    /// Makes it a hybrid store; its copies are a flow behind those of the volumes.
+    fn add_tiers(&mut self, parts: HybridParts) -> io::Result<()> {
+        let migration = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
+        let (now, slo) = (self.clock.now(), Slo::background());
+        self.ledger.configure(now, migration, &slo);
+        self.engine
+            .handle_input(now, evenkeel_core::Input::Configure(migration, slo))
+            .map_err(io::Error::other)?;
+        let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
+        self.tiers = Some(Box::new(tiers));
         Ok(())
     }
 
@@ -310,11 +353,20 @@ impl Store {
             let account = self.ledger.account(now, FlowId(index as u32))?;
             Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), account })
         };
-        self.volumes.iter().enumerate().filter_map(account).collect()
+        let mut accounts: Vec<_> = self.volumes.iter().enumerate().filter_map(account).collect();
+        let migration = self.tiers.as_ref().map(|tiers| tiers.migration());
+        accounts.extend(migration.and_then(|flow| {
+            let account = self.ledger.account(now, flow)?;
+            Some(VolumeAccount { volume: "(migration)".to_owned(), store: self.name.clone(), account })
+        }));
+        accounts
     }
 
     fn start_draining(&mut self, now: Time, deadline: Instant) -> io::Result<()> {
         self.drain_deadline = Some(deadline);
+        if let Some(tiers) = &mut self.tiers {
+            tiers.stop_migrating();
+        }
         let indices: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
         for volume in &mut self.volumes {
             volume.waiting.clear();
@@ -329,8 +381,9 @@ impl Store {
         Ok(())
     }
 
-    fn drained(&self) -> bool {
-        self.drain_deadline.is_some_and(|deadline| self.connections.is_empty() || Instant::now() >= deadline)
+    fn drained(&mut self, now: Time) -> io::Result<bool> {
+        let Some(deadline) = self.drain_deadline else { return Ok(false) };
+        Ok((self.connections.is_empty() && self.end_tiers(now)?) || Instant::now() >= deadline)
     }
 
     fn sync(&self) -> io::Result<()> {

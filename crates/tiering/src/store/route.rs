@@ -60,6 +60,9 @@ impl Hybrid {
 
     /// Admits requests that waited for writes which are over now, in their order.
     fn unpark(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
         for request in std::mem::take(&mut self.parked) {
             if self.must_wait(&request) {
                 self.parked.push_back(request);

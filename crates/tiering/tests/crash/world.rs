@@ -78,8 +78,12 @@ fn policy(random: &mut Random) -> Box<dyn Policy> {
 
 fn hybrid(random: &mut Random, map: &BTreeMap<u64, Entry>) -> Hybrid {
     let geometry = Geometry::new(CLUSTER, BLOCK).expect("valid");
-    let background =
-        Background { migrations_max: 1 + random.below(3), waiting_max: 8, changes_max: 1 + random.below(10) };
+    let background = Background {
+        migrations_max: 1 + random.below(3),
+        waiting_max: 8,
+        changes_max: 1 + random.below(10),
+        copy_bytes_max: BLOCK * (1 + random.below(5) as u32),
+    };
     let stored = map.iter().map(|(&cluster, &entry)| (cluster, entry));
     Hybrid::new(geometry, STORE, FAST, policy(random), background, stored).expect("the map is sound")
 }
