@@ -95,3 +95,24 @@ fn is_acceptable(request: &RequestHeader, export: &Export) -> bool {
     });
     offered && fits && flags_fit && !(writes && has(1))
 }
+
+/// A sink that can be looked at afterwards.
+#[derive(Clone, Default)]
+pub struct Written(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Written {
+    /// What was written.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("nobody panics while writing").clone()
+    }
+}
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panics while writing").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

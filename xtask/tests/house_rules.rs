@@ -11,7 +11,7 @@ use common::root;
 const LINES_MAX: usize = 800;
 
 /// Crates that never read clocks, wait or spawn: time is an argument there.
-const PURE: [&str; 4] = ["core", "device", "ledger", "nbd"];
+const PURE: [&str; 6] = ["core", "device", "ledger", "nbd", "strict", "trace"];
 
 /// What their `clippy.toml` bans.
 const BANS: [&str; 4] =

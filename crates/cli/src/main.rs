@@ -4,7 +4,12 @@
 //!  arguments ──> commands ──┬─ check   does the file make sense, do the promises fit?
 //!                           ├─ config  what does a file look like?
 //!                           ├─ schedulers  which are there?
+//!                           ├─ trace   look at traces, change and make them
+//!                           ├─ plan    what to promise, what it needs, what to relax
+//!                           ├─ audit, explain  who kept the agreement, and whose doing was it
 //!                           ├─ serve   run the gateway
+//!                           ├─ simulate  what would happen?
+//!                           ├─ compare  what would happen under each scheduler?
 //!                           └─ demo    see what scheduling does
 //! ```
 
@@ -15,6 +20,7 @@ mod commands;
 mod demo;
 mod report;
 mod serve;
+mod simulate;
 mod text_table;
 
 fn main() -> ExitCode {

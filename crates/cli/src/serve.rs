@@ -106,7 +106,12 @@ fn announce(server: &Server, config: &config::Config, json: bool) {
     for (index, store) in config.stores.iter().enumerate() {
         let volumes = config.volumes_of(index).count();
         let noun = if volumes == 1 { "volume" } else { "volumes" };
-        println!("store {}: {volumes} {noun}, {} at depth {}", store.name, store.scheduler, store.depth);
+        println!(
+            "store {}: {volumes} {noun}, {} at depth {}",
+            store.name,
+            store.scheduler,
+            store.shown_depth()
+        );
     }
     println!("ready: listening on {}", addresses.join(", "));
 }
@@ -118,12 +123,21 @@ fn finish(ended: &Ended, json: bool) -> u8 {
             ended.failures.iter().map(|(store, error)| format!("store {store}: {error}")).collect();
         let line = serde_json::json!({
             "event": "ended", "ok": clean, "abandoned": ended.abandoned,
-            "failures": failures, "volumes": ended.accounts,
+            "failures": failures, "volumes": ended.accounts, "groups": ended.groups, "stores": ended.stores,
         });
         println!("{line}");
     } else {
         for volume in &ended.accounts {
             println!("{}: {}", volume.volume, volume.account.explanation);
+        }
+        for group in &ended.groups {
+            println!("group {}: {}", group.group, group.account.explanation);
+        }
+        for store in ended.stores.iter().filter(|store| store.depth_changes > 0) {
+            println!(
+                "store {}: depth {} at the end, changed {} times",
+                store.store, store.depth, store.depth_changes
+            );
         }
         for (store, error) in &ended.failures {
             eprintln!("evenkeel: store {store}: {error}");

@@ -152,6 +152,23 @@ fn several_stores_are_checked_each_by_itself() {
 }
 
 #[test]
+fn an_emulated_drive_is_named_and_refused_if_it_is_too_small() {
+    let with = |emulate: &str| {
+        check(&format!(
+            "[gateway]\nlisten = [\"unix:a\"]\n[store.s]\npath = \"s.img\"\nemulate = {emulate}\n\
+             [volume.v]\noffset = \"0 B\"\nsize = \"2 GiB\"\n"
+        ))
+    };
+    let run = with("\"microsoft-ssd\"");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let expected = "store s: pclock, depth 8, emulating Microsoft SSD extension: 32 GiB of SLC flash";
+    assert!(run.stdout.contains(expected), "{}", run.stdout);
+    let run = with("{ kind = \"raid\", level = 1, members = { device = \"flashsim-2009\", count = 2 } }");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("on an emulated device of 1 GiB"), "{}", run.stderr);
+}
+
+#[test]
 fn problems_are_shown_with_their_lines() {
     let text = PROMISES.replace("\"200 ms\"", "200").replace("weight = 10", "wieght = 10");
     let run = check(&text);
@@ -231,6 +248,34 @@ fn results_as_json() {
     assert_eq!((run.code, &run.json()["ok"]), (1, &Value::Bool(false)));
     let run = check_json(&PROMISES.replace("capacity = \"350 IOPS\"", ""));
     assert_eq!((run.code, &run.json()["stores"][0]["fits"]), (0, &Value::Null));
+}
+
+#[test]
+fn groups_are_promised_once_and_shown_with_their_members() {
+    let text = "[store.s]\npath = \"s.img\"\ncapacity = \"300 IOPS\"\ndepth = \"auto\"\n\
+        cost = { write = { \"4 KiB\" = 1, \"64 KiB\" = 4 } }\n\
+        [group.g]\nsla = { burst = 30, rate = \"100 IOPS\", latency = \"150 ms\" }\n\
+        [volume.a]\ngroup = \"g\"\nrequest_max = \"64 KiB\"\noffset = \"0 B\"\nsize = \"1 MiB\"\n\
+        [volume.b]\ngroup = \"g\"\nrequest_max = \"64 KiB\"\noffset = \"1 MiB\"\nsize = \"1 MiB\"\n\
+        limit = { burst = 2, rate = \"50 IOPS\" }\n";
+    let text = format!("[gateway]\nlisten = [\"unix:a\"]\n{text}");
+    let run = check(&text);
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    for words in ["depth 1 to 64, adapted", "as group g, at most 2 and 50 IOPS", "group g", "deadline of g"] {
+        assert!(run.stdout.contains(words), "{words:?} in {}", run.stdout);
+    }
+    let store = &check_json(&text).json()["stores"][0];
+    assert_eq!(store["needed_iops"], 200.0, "30 within 150 ms, once");
+    assert_eq!(store["binding"], serde_json::json!({ "kind": "deadline", "group": "g" }));
+    assert_eq!(
+        (&store["groups"][0]["name"], &store["groups"][0]["demand_at_deadline_iops"]),
+        (&"g".into(), &200.0.into())
+    );
+    let (a, b) = (&store["volumes"][0], &store["volumes"][1]);
+    assert_eq!((&a["group"], &a["limit_iops"], &b["limit_iops"]), (&"g".into(), &Value::Null, &50.0.into()));
+    assert_eq!((&store["depth"], &store["depth_least"]), (&64.into(), &1.into()));
+    assert_eq!(a["cost"]["read"], 1.0);
+    assert_eq!(a["cost"]["write"], serde_json::json!([[4096, 1.0], [65_536, 4.0]]));
 }
 
 #[test]

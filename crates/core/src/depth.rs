@@ -72,6 +72,8 @@ pub enum DepthError {
     EmptyRange,
     /// The window has no length.
     ZeroWindow,
+    /// The depth to start at is outside the range.
+    StartOutside,
 }
 
 /// Sums over the records of one window.
@@ -117,6 +119,17 @@ impl DepthControl {
             blameless: false,
             now: Time::ZERO,
         })
+    }
+
+    /// The same controller, starting at another depth than the smallest.
+    ///
+    /// # Errors
+    /// If `depth` is outside the range.
+    pub const fn starting_at(self, depth: NonZeroU32) -> Result<Self, DepthError> {
+        if depth.get() < self.least || depth.get() > self.most {
+            return Err(DepthError::StartOutside);
+        }
+        Ok(Self { depth: depth.get(), ..self })
     }
 
     /// The depth that it holds to be right.
@@ -271,6 +284,7 @@ impl fmt::Display for DepthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyRange => f.write_str("the smallest depth is above the largest"),
+            Self::StartOutside => f.write_str("the depth to start at is not between smallest and largest"),
             Self::ZeroWindow => f.write_str("the window of the depth controller has no length"),
         }
     }

@@ -1,16 +1,17 @@
-//! The engine: a scheduler with a dispatch depth, an envelope meter per flow, and a table of what
-//! is outstanding.
+//! The engine: a scheduler with a dispatch depth, an envelope meter per flow, groups of flows, and a table
+//! of what is outstanding.
 
 use core::fmt;
 use core::num::NonZeroU32;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::envelope::{Cascade, TokenBucket};
+use crate::group::{Admitted, Groups, Membership};
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
-use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Scheduler, SpareCapacity};
+use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Elsewhere, Scheduler, SpareCapacity};
 use crate::slo::Slo;
 use crate::units::{Cost, Rate, Span, Time};
 
@@ -19,13 +20,21 @@ use crate::units::{Cost, Rate, Span, Time};
 pub enum Input {
     /// A request has arrived.
     Arrival(Request),
+    /// A request has arrived whose flow other servers serve as well, with what they have served of it
+    /// (dmClock). Of a member of a group: what they have served of the group.
+    CountedArrival(Request, Elsewhere),
     /// The store has answered a submission.
     Completion(Completion),
     /// The instant that [`Engine::poll_timeout`] named has come.
     Timeout,
+    /// Adds a flow.
+    Add(FlowId, Slo),
     /// Adds a flow or changes its promise, also while its requests wait.
     Configure(FlowId, Slo),
-    /// Forgets a flow that has nothing waiting.
+    /// Makes a new flow a member of a group, or changes its membership, also while its requests wait. The
+    /// group is a flow that has been added and has nothing waiting of its own.
+    Join(FlowId, Membership),
+    /// Forgets a flow that has nothing waiting, or a member; not a group that has members.
     Remove(FlowId),
 }
 
@@ -97,7 +106,9 @@ pub enum InputError {
 /// gives `None`.
 ///
 /// ```text
-///  Arrival ──> flows [ promise, meter ]      by flow number: was it inside its envelope?
+///  Arrival ──> groups [ members ]            of a member: its group's flow is what counts (group.rs)
+///                 v
+///              flows [ promise, meter ]      by flow number: was it inside its envelope?
 ///                 │ request + promise
 ///                 v
 ///             scheduler ──> slots [ generation, request in flight ]   `depth` of them
@@ -112,10 +123,14 @@ pub enum InputError {
 pub struct Engine {
     scheduler: Box<dyn Scheduler + Send>,
     flows: Vec<Option<Flow>>,
+    groups: Groups,
+    /// Of flows that have ever come with counts: those of their waiting requests, in order of arrival.
+    counts: BTreeMap<FlowId, VecDeque<Elsewhere>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     depth: u32,
     outstanding: u32,
+    /// Requests in the scheduler.
     waiting: usize,
     replies: VecDeque<Record>,
     timeout: Option<Time>,
@@ -144,6 +159,8 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     request: Request,
+    /// As which the scheduler knows its flow: of a member, the group.
+    scheduled: FlowId,
     arrival: Time,
     dispatch: Time,
     promise: Option<Span>,
@@ -158,6 +175,8 @@ impl Engine {
         let mut engine = Self {
             scheduler,
             flows: Vec::new(),
+            groups: Groups::default(),
+            counts: BTreeMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
             depth: 0,
@@ -178,10 +197,15 @@ impl Engine {
     pub fn handle_input(&mut self, now: Time, input: Input) -> Result<(), InputError> {
         let now = self.now.max(now);
         match input {
-            Input::Arrival(request) => self.on_arrival(now, request)?,
+            Input::Arrival(request) => self.on_arrival(now, request, None)?,
+            Input::CountedArrival(request, elsewhere) => self.on_arrival(now, request, Some(elsewhere))?,
             Input::Completion(completion) => self.on_completion(now, &completion)?,
             Input::Timeout => {}
-            Input::Configure(flow, slo) => self.configure(now, flow, slo)?,
+            Input::Add(flow, _) if self.slo(flow).is_some() => {
+                return Err(ConfigureError::FlowExists(flow).into());
+            }
+            Input::Add(flow, slo) | Input::Configure(flow, slo) => self.configure(now, flow, slo)?,
+            Input::Join(flow, membership) => self.join(now, flow, membership)?,
             Input::Remove(flow) => self.remove(now, flow)?,
         }
         self.now = now;
@@ -197,13 +221,20 @@ impl Engine {
         if let Some(record) = self.replies.pop_front() {
             return Some(Output::Reply(record));
         }
+        if !self.groups.is_empty() {
+            self.release_due();
+            self.timeout = self.groups.next_due();
+        }
         if self.outstanding >= self.depth || self.waiting == 0 {
             return None;
         }
         match self.scheduler.poll_dispatch(self.now) {
-            Decision::Dispatch(dispatch) => self.submit(&dispatch).map(Output::Submit),
+            Decision::Dispatch(dispatch) if self.groups.is_empty() => {
+                self.submit(dispatch.request.flow, &dispatch).map(Output::Submit)
+            }
+            Decision::Dispatch(dispatch) => self.submit_among_groups(&dispatch).map(Output::Submit),
             Decision::WaitUntil(instant) => {
-                self.timeout = Some(instant);
+                self.timeout = Some(self.timeout.map_or(instant, |due| due.min(instant)));
                 None
             }
             Decision::Blocked | Decision::Idle => None,
@@ -216,8 +247,8 @@ impl Engine {
         self.replies.pop_front()
     }
 
-    /// When to call [`Engine::handle_input`] with [`Input::Timeout`], if the scheduler waits for an
-    /// instant. Known once [`Engine::poll_output`] has given `None`.
+    /// When to call [`Engine::handle_input`] with [`Input::Timeout`], if the scheduler or the limit of a
+    /// member waits for an instant. Known once [`Engine::poll_output`] has given `None`.
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Time> {
         self.timeout
@@ -229,16 +260,17 @@ impl Engine {
         self.outstanding
     }
 
-    /// Requests of `flow` that wait in the scheduler.
+    /// Requests of `flow` that wait; of a group, those of all its members.
     #[must_use]
     pub fn backlog(&self, flow: FlowId) -> usize {
-        self.scheduler.backlog(flow)
+        let member = self.groups.backlog(flow);
+        member.unwrap_or_else(|| self.scheduler.backlog(flow) + self.groups.held_in(flow))
     }
 
-    /// Requests of all flows that wait in the scheduler.
+    /// Requests of all flows that wait.
     #[must_use]
     pub const fn waiting(&self) -> usize {
-        self.waiting
+        self.waiting + self.groups.held()
     }
 
     /// The name of the scheduler inside.
@@ -246,13 +278,20 @@ impl Engine {
         self.scheduler.name()
     }
 
-    /// What `flow` is promised; `None` for an unknown flow.
+    /// What `flow` is promised, a member what its group is; `None` for an unknown flow.
     #[must_use]
     pub fn slo(&self, flow: FlowId) -> Option<&Slo> {
+        let flow = self.groups.group_of(flow).unwrap_or(flow);
         self.flows.get(flow.index())?.as_ref().map(|known| &known.slo)
     }
 
-    /// All configured flows with their promises, by number.
+    /// How `flow` belongs to a group; `None` if it does not.
+    #[must_use]
+    pub fn membership(&self, flow: FlowId) -> Option<Membership> {
+        self.groups.membership(flow)
+    }
+
+    /// All flows that have a promise of their own, groups among them, by number.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, &Slo)> {
         let numbered = (0..).map(FlowId).zip(&self.flows);
         numbered.filter_map(|(flow, known)| Some((flow, &known.as_ref()?.slo)))
@@ -307,10 +346,22 @@ impl Engine {
         for (flow, slo) in self.flows() {
             successor.configure(now, flow, slo)?;
         }
+        for (flow, known) in (0..).map(FlowId).zip(&self.flows) {
+            if let Some(known) = known {
+                successor.adopt(now, flow, known.buckets());
+            }
+        }
         let mut moved = 0;
         while let Some(dispatch) = self.scheduler.evict(now) {
             let Dispatch { request, arrival: arrived, promise, class, finish_tag: _ } = dispatch;
-            let accepted = successor.on_arrival(now, Arrival { request, arrived, promise, class });
+            let arrival = Arrival { request, arrived, promise, class };
+            let accepted = match self.counts.get_mut(&request.flow).and_then(VecDeque::pop_front) {
+                Some(elsewhere) => {
+                    self.counts.entry(request.flow).or_default().push_back(elsewhere);
+                    successor.on_arrival_counted(now, arrival, elsewhere)
+                }
+                None => successor.on_arrival(now, arrival),
+            };
             assert!(accepted.is_ok(), "{} refused a flow that it had accepted", successor.name());
             moved += 1;
         }
@@ -321,18 +372,100 @@ impl Engine {
         Ok(())
     }
 
-    fn on_arrival(&mut self, now: Time, request: Request) -> Result<(), InputError> {
+    fn on_arrival(
+        &mut self,
+        now: Time,
+        request: Request,
+        elsewhere: Option<Elsewhere>,
+    ) -> Result<(), InputError> {
+        if self.groups.is_empty() {
+            self.schedule(now, now, request, elsewhere)?;
+            return Ok(());
+        }
+        self.on_arrival_among_groups(now, request, elsewhere)
+    }
+
+    #[inline(never)]
+    fn on_arrival_among_groups(
+        &mut self,
+        now: Time,
+        request: Request,
+        elsewhere: Option<Elsewhere>,
+    ) -> Result<(), InputError> {
+        let admitted = self.groups.admit(now, request.flow, request.cost);
+        if matches!(admitted, Admitted::Ordinary) {
+            if self.groups.is_group(request.flow) {
+                return Err(ConfigureError::IsGroup(request.flow).into());
+            }
+            self.schedule(now, now, request, elsewhere)?;
+            return Ok(());
+        }
+        if self.groups.is_full() {
+            return Err(ConfigureError::TooManyWaiting.into());
+        }
+        match admitted {
+            Admitted::Released(group) => {
+                let place = Request { id: self.groups.next_name(), flow: group, ..request };
+                let (promise, class) = self.schedule(now, now, place, elsewhere)?;
+                let arrival = Arrival { request, arrived: now, promise, class };
+                self.groups.place(now, arrival, elsewhere);
+            }
+            _ => self.groups.hold(now, Arrival::new(now, request), elsewhere),
+        }
+        Ok(())
+    }
+
+    /// Gives the scheduler what members' limits no longer hold back.
+    fn release_due(&mut self) {
+        while let Some((group, name, arrival, elsewhere)) = self.groups.due(self.now) {
+            let place = Request { id: name, flow: group, ..arrival.request };
+            if self.schedule(self.now, arrival.arrived, place, elsewhere).is_err() {
+                // As many wait as the scheduler can hold: the next poll tries again.
+                return;
+            }
+            self.groups.release_due(self.now);
+        }
+    }
+
+    /// Hands a request to the scheduler, metered, and with its promise and class if it arrives now: what has
+    /// been held back is promised nothing. Returns the two.
+    #[inline(always)]
+    fn schedule(
+        &mut self,
+        now: Time,
+        arrived: Time,
+        request: Request,
+        elsewhere: Option<Elsewhere>,
+    ) -> Result<(Option<Span>, Option<u8>), ConfigureError> {
         let flow = request.flow;
         let known = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
         let known = known.ok_or(ConfigureError::UnknownFlow(flow))?;
         let mut meter = known.meter;
-        let class = known.judge(&mut meter, now, request.cost);
+        let class = known.judge(&mut meter, now, request.cost).filter(|_| arrived == now);
         let promise = class.and_then(|class| known.slo.classes().get(usize::from(class)));
         let promise = promise.map(|envelope| envelope.latency());
-        self.scheduler.on_arrival(now, Arrival { request, arrived: now, promise, class })?;
+        let arrival = Arrival { request, arrived, promise, class };
+        match elsewhere {
+            Some(elsewhere) => self.scheduler.on_arrival_counted(now, arrival, elsewhere)?,
+            None => self.scheduler.on_arrival(now, arrival)?,
+        }
         known.settle(meter, now, request.cost);
+        if elsewhere.is_some() || !self.counts.is_empty() {
+            self.count(flow, elsewhere);
+        }
         self.waiting += 1;
-        Ok(())
+        Ok((promise, class))
+    }
+
+    /// Keeps the counts of a request that has been taken in, for a scheduler that may take over.
+    fn count(&mut self, flow: FlowId, elsewhere: Option<Elsewhere>) {
+        if elsewhere.is_some() && !self.counts.contains_key(&flow) {
+            let earlier = self.scheduler.backlog(flow).saturating_sub(1);
+            self.counts.insert(flow, core::iter::repeat_n(Elsewhere::NOTHING, earlier).collect());
+        }
+        if let Some(counts) = self.counts.get_mut(&flow) {
+            counts.push_back(elsewhere.unwrap_or_default());
+        }
     }
 
     fn on_completion(&mut self, now: Time, completion: &Completion) -> Result<(), InputError> {
@@ -340,7 +473,7 @@ impl Engine {
         let unknown = InputError::UnknownTicket(completion.ticket);
         let entry = self.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation);
         let entry = entry.ok_or(unknown)?;
-        let InFlight { request, arrival, dispatch, promise, class } =
+        let InFlight { request, scheduled, arrival, dispatch, promise, class } =
             entry.in_flight.take().ok_or(unknown)?;
         entry.generation = generation.wrapping_add(1);
         if slot < self.depth {
@@ -350,13 +483,20 @@ impl Engine {
         let outcome = completion.outcome;
         let record = Record { request, arrival, dispatch, completion: now, promise, class, outcome };
         self.replies.push_back(record);
-        self.scheduler.on_completion(now, &request, completion);
+        if scheduled == request.flow {
+            self.scheduler.on_completion(now, &request, completion);
+        } else {
+            self.scheduler.on_completion(now, &Request { flow: scheduled, ..request }, completion);
+        }
         Ok(())
     }
 
     fn configure(&mut self, now: Time, flow: FlowId, slo: Slo) -> Result<(), InputError> {
         if flow > FlowId::MAX {
             return Err(ConfigureError::FlowOutOfRange(flow).into());
+        }
+        if self.groups.group_of(flow).is_some() {
+            return Err(ConfigureError::IsMember(flow).into());
         }
         self.scheduler.configure(now, flow, &slo)?;
         if self.flows.len() <= flow.index() {
@@ -367,21 +507,57 @@ impl Engine {
         Ok(())
     }
 
+    fn join(&mut self, now: Time, flow: FlowId, membership: Membership) -> Result<(), InputError> {
+        let group = membership.group;
+        let own = |flow: FlowId| self.flows.get(flow.index()).is_some_and(Option::is_some);
+        if flow > FlowId::MAX {
+            return Err(ConfigureError::FlowOutOfRange(flow).into());
+        } else if own(flow) {
+            return Err(ConfigureError::FlowExists(flow).into());
+        } else if !own(group) {
+            return Err(ConfigureError::UnknownFlow(group).into());
+        } else if !self.groups.is_group(group) && self.scheduler.backlog(group) > 0 {
+            return Err(ConfigureError::Busy(group).into());
+        }
+        Ok(self.groups.join(now, flow, membership)?)
+    }
+
     fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), InputError> {
+        if self.groups.group_of(flow).is_some() {
+            return Ok(self.groups.leave(flow)?);
+        }
+        if self.groups.is_group(flow) {
+            return Err(ConfigureError::IsGroup(flow).into());
+        }
         if self.slo(flow).is_none() {
             return Err(ConfigureError::UnknownFlow(flow).into());
         }
         self.scheduler.remove(now, flow)?;
         self.flows[flow.index()] = None;
+        self.counts.remove(&flow);
         Ok(())
     }
 
+    /// [`Engine::submit`] where there are groups: of a group, whoever takes the place goes.
+    #[inline(never)]
+    fn submit_among_groups(&mut self, dispatch: &Dispatch) -> Option<Submission> {
+        let scheduled = dispatch.request.flow;
+        if self.groups.is_group(scheduled) {
+            let chosen = self.groups.take(dispatch);
+            return self.submit(scheduled, &chosen);
+        }
+        self.submit(scheduled, dispatch)
+    }
+
     /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
-    fn submit(&mut self, dispatch: &Dispatch) -> Option<Submission> {
+    fn submit(&mut self, scheduled: FlowId, dispatch: &Dispatch) -> Option<Submission> {
         let slot = self.free.pop()?;
         let Dispatch { request, arrival, promise, class, finish_tag: _ } = *dispatch;
+        if !self.counts.is_empty() {
+            self.counts.get_mut(&scheduled).map(VecDeque::pop_front);
+        }
         let entry = &mut self.slots[slot as usize];
-        entry.in_flight = Some(InFlight { request, arrival, dispatch: self.now, promise, class });
+        entry.in_flight = Some(InFlight { request, scheduled, arrival, dispatch: self.now, promise, class });
         let ticket = Ticket { slot, generation: entry.generation };
         self.outstanding += 1;
         self.waiting -= 1;
@@ -404,6 +580,11 @@ impl Flow {
             cascade
         });
         Self { slo, meter, cascade }
+    }
+
+    /// What its requests are judged by, a bucket for each class.
+    fn buckets(&self) -> &[TokenBucket] {
+        self.cascade.as_ref().map_or(core::slice::from_ref(&self.meter), |cascade| cascade.buckets())
     }
 
     /// The class of a request of `cost` that arrives at `now`, if anything is promised to it. Counts

@@ -23,7 +23,7 @@
 use alloc::boxed::Box;
 
 use crate::slo::Envelope;
-use crate::units::{Cost, Rate, Time};
+use crate::units::{Cost, Rate, Span, Time};
 
 /// Grains in one thousandth of a request.
 pub const GRAINS_PER_MILLI: i128 = 1_000_000_000;
@@ -78,6 +78,19 @@ impl TokenBucket {
         self.refilled = self.refilled.max(now);
     }
 
+    /// When the level reaches `cost`, or σ if that is less, as long as nothing is taken. The last refill
+    /// if it has done so; the end of time if ρ is zero.
+    #[must_use]
+    pub fn ready_at(&self, cost: Cost) -> Time {
+        let lacking = grains_of(cost).min(grains_of(self.burst)) - self.grains;
+        if lacking <= 0 {
+            return self.refilled;
+        }
+        let rate = u128::from(self.rate.as_millis());
+        let nanos = if rate == 0 { u128::MAX } else { lacking.unsigned_abs().div_ceil(rate) };
+        self.refilled + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// Changes σ and ρ at `now`. What was earned so far was earned at the old rate; a debt stays, and
     /// a level above the new σ is cut to it. A larger σ gives no tokens by itself: they are earned.
     pub fn reconfigure(&mut self, now: Time, burst: Cost, rate: Rate) {
@@ -85,6 +98,12 @@ impl TokenBucket {
         self.burst = burst;
         self.rate = rate;
         self.grains = self.grains.min(grains_of(burst));
+    }
+
+    /// The same bucket, empty if it is in debt.
+    #[must_use]
+    pub fn without_debt(self) -> Self {
+        Self { grains: self.grains.max(0), ..self }
     }
 
     /// The level at the last refill in grains of 10⁻¹² request; negative when in debt.
@@ -127,6 +146,12 @@ impl Cascade {
     pub fn new(now: Time, classes: &[Envelope]) -> Self {
         let full = |class: &Envelope| TokenBucket::new(now, class.burst(), class.rate());
         Self { buckets: classes.iter().map(full).collect() }
+    }
+
+    /// Its buckets, the innermost first.
+    #[must_use]
+    pub fn buckets(&self) -> &[TokenBucket] {
+        &self.buckets
     }
 
     /// The class of a request of `cost` that arrives at `now`, an index, 0 being the innermost, and
@@ -178,7 +203,6 @@ pub const fn grains_of(cost: Cost) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
     use proptest::prelude::*;
 
     fn millis(millis: u64) -> Time {

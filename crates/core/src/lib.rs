@@ -19,9 +19,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod admission;
+pub mod cost;
 pub mod depth;
 pub mod engine;
 pub mod envelope;
+pub mod group;
 pub mod request;
 pub mod sched;
 pub mod slo;
@@ -30,9 +32,11 @@ pub mod units;
 mod heap;
 mod queue;
 
+pub use cost::{CostError, CostModel, Point, Price};
 pub use depth::{DepthControl, DepthError};
 pub use engine::{Engine, Input, InputError, Output, Record, Submission};
 pub use envelope::{Cascade, TokenBucket};
+pub use group::{Limit, Membership};
 pub use request::{Completion, FlowId, Operation, Outcome, Request, RequestId, Ticket};
 pub use sched::{Arrival, ConfigureError, Decision, Dispatch, Elsewhere, Permille, Scheduler, SpareCapacity};
 pub use slo::{Envelope, Parameter, Slo, SloError};

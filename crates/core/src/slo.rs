@@ -53,6 +53,8 @@ pub enum SloError {
     ZeroRate,
     /// δ is zero.
     ZeroLatency,
+    /// σ of a limit is zero.
+    ZeroBurst,
     /// ρ above [`Envelope::RATE_MAX`].
     RateTooLarge,
     /// σ above [`Envelope::BURST_MAX`].
@@ -63,6 +65,13 @@ pub enum SloError {
     NoClasses,
     /// More than [`Slo::CLASSES_MAX`] classes.
     TooManyClasses,
+    /// A request may cost more than the largest σ: it would be outside the promise whenever it comes.
+    BurstBelowRequest {
+        /// The largest σ.
+        burst: Cost,
+        /// What the request costs.
+        request: Cost,
+    },
     /// The first pair of neighbours that is not nested: `parameter` of class `inner` (an index, 0 is
     /// the innermost) is larger than that of class `inner` + 1.
     NotNested {
@@ -218,6 +227,18 @@ impl Slo {
         Ok(Self { limit: checked(limit)?, ..self })
     }
 
+    /// Checks that the promise covers requests that cost up to `largest`: that the outermost σ holds one.
+    /// A background flow promises nothing and covers everything.
+    ///
+    /// # Errors
+    /// If it does not. Such a request would still be served, but never as promised.
+    pub fn covers(&self, largest: Cost) -> Result<(), SloError> {
+        match self.classes().last().map(Envelope::burst) {
+            Some(burst) if burst < largest => Err(SloError::BurstBelowRequest { burst, request: largest }),
+            _ => Ok(()),
+        }
+    }
+
     /// What it gets at least, if anything is reserved.
     #[must_use]
     pub const fn reservation(&self) -> Option<Rate> {
@@ -291,11 +312,15 @@ impl fmt::Display for SloError {
         match self {
             Self::ZeroRate => f.write_str("the rate is zero: a promise needs at least 0.001 IOPS"),
             Self::ZeroLatency => f.write_str("the latency bound is zero: no store answers in no time"),
+            Self::ZeroBurst => f.write_str("the burst is zero: a limit needs at least 0.001 requests"),
             Self::RateTooLarge => write!(f, "the rate is above {}", Envelope::RATE_MAX),
             Self::BurstTooLarge => write!(f, "the burst is above {} requests", Envelope::BURST_MAX),
             Self::LatencyTooLarge => write!(f, "the latency bound is above {}", Envelope::LATENCY_MAX),
             Self::NoClasses => f.write_str("there is no class: a promise needs at least one"),
             Self::TooManyClasses => write!(f, "there are more than {} classes", Slo::CLASSES_MAX),
+            Self::BurstBelowRequest { burst, request } => {
+                write!(f, "a burst of {burst} never holds a request that costs {request}")
+            }
             Self::NotNested { inner, parameter } => {
                 let (inner, outer) = (inner + 1, inner + 2);
                 write!(

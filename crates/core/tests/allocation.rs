@@ -83,6 +83,28 @@ fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usiz
     ALLOCATIONS.get() - before
 }
 
+/// Groups of four, every other member limited, and every flow with counts.
+fn allocations_with_groups(groups: u32) -> u64 {
+    let mut engine = Engine::new(Box::new(MClock::new()), NonZeroU32::new(8).unwrap());
+    let first = 4 * groups;
+    for group in first..first + groups {
+        engine.handle_input(Time::ZERO, Input::Add(FlowId(group), slo(4, 1_000, 20))).unwrap();
+    }
+    for flow in 0..first {
+        let limit = Limit::new(Cost::ONE, Rate::per_second(1_000_000)).unwrap();
+        let limit = (flow % 2 == 0).then_some(limit);
+        let membership = Membership { group: FlowId(first + flow / 4), weight: Weight::ONE, limit };
+        engine.handle_input(Time::ZERO, Input::Join(FlowId(flow), membership)).unwrap();
+        let counted = Input::CountedArrival(request(0, flow as usize, 1_000), Elsewhere::new(1, 0).unwrap());
+        engine.handle_input(Time::ZERO, counted).unwrap();
+    }
+    let mut now = 0;
+    rounds(&mut engine, &mut now, first as usize, 2);
+    let before = ALLOCATIONS.get();
+    rounds(&mut engine, &mut now, first as usize, 5);
+    ALLOCATIONS.get() - before
+}
+
 #[test]
 fn the_hot_path_allocates_nothing() {
     for flows in [10, 10_000] {
@@ -105,5 +127,7 @@ fn the_hot_path_allocates_nothing() {
             assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");
         }
     }
+    assert_eq!(allocations_with_groups(3), 0);
+    assert_eq!(allocations_with_groups(1_000), 0);
     assert!(ALLOCATIONS.get() > 0, "the counter counts");
 }

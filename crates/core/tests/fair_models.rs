@@ -122,7 +122,11 @@ impl Model {
     fn sum_up(&mut self) {
         let shares =
             self.flows.iter().flatten().filter(|flow| flow.is_guaranteed()).map(|flow| flow.meter.share);
-        self.total = Meter::new(1 << 56, shares.sum());
+        let total = Meter::new(1 << 56, shares.sum());
+        // A flow of the background comes and goes without a trace.
+        if total.share != self.total.share {
+            self.total = total;
+        }
     }
 
     /// The flow has a new head: from `start` on it takes its cost over its share.

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use evenkeel_core::units::NANOS_PER_SECOND;
-use evenkeel_core::{Rate, Time};
+use evenkeel_core::{Rate, Span, Time};
 
 use crate::{Device, Finished, Io};
 
@@ -86,7 +86,8 @@ impl Device for ConstantRate {
         self.now = self.now.max(now);
         let finish = self.service.after(self.begin(self.now));
         self.busy.push_back(finish);
-        self.finished.push_back(Finished { token: io.token, at: Time::from_nanos(finish.nanos) });
+        let at = Time::from_nanos(finish.nanos);
+        self.finished.push_back(Finished { token: io.token, at, busy: Span::from_nanos(self.service.nanos) });
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(device.poll_completion(Time::from_nanos(5_999_999)), None);
         assert_eq!(
             device.poll_completion(Time::from_millis(6)),
-            Some(Finished { token: 7, at: Time::from_millis(6) })
+            Some(Finished { token: 7, at: Time::from_millis(6), busy: Span::from_millis(1) })
         );
         assert_eq!(device.next_event(), None);
     }
@@ -219,7 +220,7 @@ mod tests {
         let mut last = Time::ZERO;
         for token in 1..=4_750 {
             let due = device.next_event().unwrap();
-            let late = due + evenkeel_core::Span::from_micros(700);
+            let late = due + Span::from_micros(700);
             let finished = device.poll_completion(late).unwrap();
             assert_eq!(finished.at, due);
             device.submit(finished.at, io(token));

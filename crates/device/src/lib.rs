@@ -3,15 +3,32 @@
 //!
 //! ```text
 //!  driver ── submit(now, Io) ──> Device ── next_event() ──> driver waits until then
-//!                                   └──── poll_completion(now) ──> Finished { token, at }
+//!                                   └──── poll_completion(now) ──> Finished { token, at, busy }
+//!
+//!  ConstantRate, Servers      stations of queueing theory
+//!  Flash, LinearFlash         flash with its translation layer; flash as one line of a paper
+//!  Raid, Bus                  around other devices: striping, mirrors, parity, concatenation; a shared bus
+//!  Spec                       any of them from a TOML text, or by the name of a drive
 //! ```
 #![forbid(unsafe_code)]
 
-use evenkeel_core::{Operation, Time};
+use evenkeel_core::{Operation, Span, Time};
 
+pub mod bus;
 pub mod constant_rate;
+mod finishes;
+pub mod flash;
+pub mod raid;
+pub mod servers;
+pub mod spec;
 
+pub use bus::Bus;
 pub use constant_rate::ConstantRate;
+pub use flash::Flash;
+pub use flash::linear::LinearFlash;
+pub use raid::Raid;
+pub use servers::Servers;
+pub use spec::{Spec, SpecError};
 
 /// One access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +39,7 @@ pub struct Io {
     pub operation: Operation,
     /// First byte on the device.
     pub offset: u64,
-    /// Number of bytes.
+    /// Number of bytes. Models that have a capacity cut off what lies beyond it.
     pub length: u32,
 }
 
@@ -33,6 +50,9 @@ pub struct Finished {
     pub token: u64,
     /// When the device was done with it.
     pub at: Time,
+    /// The time for which it kept disks (servers, flash dies) busy, summed over all of them: what
+    /// schedulers that share disk time go by. It contains no waiting.
+    pub busy: Span,
 }
 
 /// A device model.
@@ -48,3 +68,42 @@ pub trait Device {
     /// late may go on from there: the device's own time is that of the completion, not `now`.
     fn poll_completion(&mut self, now: Time) -> Option<Finished>;
 }
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn submit(&mut self, now: Time, io: Io) {
+        (**self).submit(now, io);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        (**self).next_event()
+    }
+
+    fn poll_completion(&mut self, now: Time) -> Option<Finished> {
+        (**self).poll_completion(now)
+    }
+}
+
+/// A parameter of a model that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterError {
+    /// The parameter, as it is called in a [`Spec`].
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl ParameterError {
+    pub(crate) fn new(key: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { key, message: message.into(), remedy: remedy.into() }
+    }
+}
+
+impl std::fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}; {}", self.key, self.message, self.remedy)
+    }
+}
+
+impl std::error::Error for ParameterError {}

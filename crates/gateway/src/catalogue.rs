@@ -61,7 +61,7 @@ pub(crate) fn export(volume: &VolumeConfig, slice: &Slice, block_minimum: u32) -
     Export {
         size: slice.size,
         flags: TransmissionFlags(flags),
-        block_sizes: BlockSizes { minimum: block_minimum, preferred: 4096, maximum: PAYLOAD_MAX },
+        block_sizes: BlockSizes { minimum: block_minimum, preferred: 4096, maximum: volume.request_max },
         description: volume.description.clone(),
     }
 }

@@ -14,13 +14,15 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{Engine, Rate, Span};
-use evenkeel_device::{ConstantRate, Device};
+use evenkeel_core::{DepthControl, Engine, Rate, Span};
+use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
-use crate::backing::{self, BackingError};
+use crate::backing::{self, BackingError, Slice};
 use crate::catalogue::{Catalogue, Entry, export};
-use crate::config::{Admission, Config, Listen, SchedulerKind, SpareTo, StoreConfig, Tuning};
+use crate::config::{
+    Admission, Config, GroupConfig, Listen, MemberConfig, SchedulerKind, SpareTo, StoreConfig, Tuning,
+};
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
@@ -54,6 +56,9 @@ pub struct VolumeAccount {
     pub volume: String,
     /// The name of its store.
     pub store: String,
+    /// The name of its group, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Its account.
     #[serde(flatten)]
     pub account: Account,
@@ -62,8 +67,6 @@ pub struct VolumeAccount {
 /// How the devices of a hybrid store are used.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct HybridStatus {
-    /// The store's name.
-    pub store: String,
     /// Slots of the fast device that have a cluster, or wait for the map to forget one.
     pub slots_used: u32,
     /// Slots that there are.
@@ -86,13 +89,54 @@ pub struct HybridStatus {
     pub slow_lost: bool,
 }
 
+/// The account of one group: all that its volumes did, held against the promise that they share.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct GroupAccount {
+    /// The group's name.
+    pub group: String,
+    /// The name of its store.
+    pub store: String,
+    /// Its account.
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+/// How one store works.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct StoreAccount {
+    /// The store's name.
+    pub store: String,
+    /// Its scheduler.
+    pub scheduler: &'static str,
+    /// How many requests may be at the device.
+    pub depth: u32,
+    /// How often that has been changed, where it is adapted.
+    pub depth_changes: u64,
+    /// How its devices are used, if it is a hybrid store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hybrid: Option<HybridStatus>,
+}
+
+/// All accounts of a gateway.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Accounts {
+    /// By store, in the order of the file.
+    pub volumes: Vec<VolumeAccount>,
+    /// Likewise.
+    pub groups: Vec<GroupAccount>,
+    /// Likewise.
+    pub stores: Vec<StoreAccount>,
+}
+
 /// How a gateway ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The accounts of all volumes, as of the end.
     pub accounts: Vec<VolumeAccount>,
-    /// How the devices of hybrid stores were used.
-    pub hybrids: Vec<HybridStatus>,
+    /// The accounts of all groups, as of the end.
+    pub groups: Vec<GroupAccount>,
+    /// How all stores worked, as of the end.
+    pub stores: Vec<StoreAccount>,
     /// Requests that were not answered within `gateway.drain_timeout`.
     pub abandoned: usize,
     /// What went wrong, by store.
@@ -120,6 +164,18 @@ pub enum StartError {
         need: Rate,
         /// The stated one.
         capacity: Rate,
+    },
+    /// The volumes do not fit on the emulated device.
+    #[error(
+        "store.{store}: its volumes take {need} bytes, but the emulated device has {capacity}; make volumes smaller, or emulate a larger device"
+    )]
+    DeviceTooSmall {
+        /// The store.
+        store: String,
+        /// Bytes up to the end of the last volume.
+        need: u64,
+        /// Bytes of the device.
+        capacity: u64,
     },
     /// The kernel gives no ring, thread or event descriptor.
     #[error(
@@ -183,23 +239,20 @@ impl Server {
     /// The accounts of all volumes, as of now. A store that does not answer is left out.
     #[must_use]
     pub fn accounts(&self) -> Vec<VolumeAccount> {
+        self.all_accounts().volumes
+    }
+
+    /// The accounts of all volumes, groups and stores, as of now. A store that does not answer is left out.
+    #[must_use]
+    pub fn all_accounts(&self) -> Accounts {
         let ask = |store: &RunningStore| {
             let (sender, receiver) = mpsc::sync_channel(1);
             store.mailbox.send(Command::Accounts(sender));
             receiver.recv_timeout(ACCOUNTS_TIMEOUT).unwrap_or_default()
         };
-        self.stores.iter().flat_map(ask).collect()
-    }
-
-    /// How the devices of all hybrid stores are used, as of now. A store that does not answer is left out.
-    #[must_use]
-    pub fn hybrids(&self) -> Vec<HybridStatus> {
-        let ask = |store: &RunningStore| {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            store.mailbox.send(Command::HybridStatus(sender));
-            receiver.recv_timeout(ACCOUNTS_TIMEOUT).ok().flatten()
-        };
-        self.stores.iter().filter_map(ask).collect()
+        let mut all = Accounts::default();
+        self.stores.iter().map(ask).for_each(|accounts| all.extend(accounts));
+        all
     }
 
     /// Changes the scheduler of the store of that name, also while requests wait; whether there is one.
@@ -207,6 +260,16 @@ impl Server {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
             running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning)));
+        }
+        found.is_some()
+    }
+
+    /// Lets the next `count` syncs of the store of that name fail as if the device had not taken what was
+    /// written, to test what clients make of it; whether there is such a store.
+    pub fn fail_syncs(&self, store: &str, count: u32) -> bool {
+        let found = self.stores.iter().find(|running| running.name == store);
+        if let Some(running) = found {
+            running.mailbox.send(Command::FailSyncs(count));
         }
         found.is_some()
     }
@@ -221,10 +284,10 @@ impl Server {
     #[must_use]
     pub fn shutdown(self) -> Ended {
         self.front_mailbox.send(Stop);
-        let mut ended =
-            Ended { accounts: Vec::new(), hybrids: Vec::new(), abandoned: 0, failures: Vec::new() };
+        let mut accounts = Accounts::default();
+        let (mut abandoned, mut failures) = (0, Vec::new());
         if self.front.join().is_err() {
-            ended.failures.push(("front".into(), io::Error::other("the thread panicked")));
+            failures.push(("front".into(), io::Error::other("the thread panicked")));
         }
         let deadline = Instant::now() + self.drain_timeout;
         for store in &self.stores {
@@ -233,15 +296,23 @@ impl Server {
         for store in self.stores {
             match store.thread.join() {
                 Ok(end) => {
-                    ended.accounts.extend(end.accounts);
-                    ended.hybrids.extend(end.hybrid);
-                    ended.abandoned += end.abandoned;
-                    ended.failures.extend(end.result.err().map(|error| (store.name, error)));
+                    accounts.extend(end.accounts);
+                    abandoned += end.abandoned;
+                    failures.extend(end.result.err().map(|error| (store.name, error)));
                 }
-                Err(_) => ended.failures.push((store.name, io::Error::other("the thread panicked"))),
+                Err(_) => failures.push((store.name, io::Error::other("the thread panicked"))),
             }
         }
-        ended
+        let Accounts { volumes: accounts, groups, stores } = accounts;
+        Ended { accounts, groups, stores, abandoned, failures }
+    }
+}
+
+impl Accounts {
+    fn extend(&mut self, other: Self) {
+        self.volumes.extend(other.volumes);
+        self.groups.extend(other.groups);
+        self.stores.extend(other.stores);
     }
 }
 
@@ -267,9 +338,17 @@ fn prepare(
     catalogue: &mut Catalogue,
 ) -> Result<Parts, StartError> {
     let backings = backing::open(config, index)?;
-    let mut volumes = Vec::new();
-    for (volume, slice) in config.volumes.iter().filter(|volume| volume.store == index).zip(&backings.slices)
+    let places = places(config, index, &backings.slices);
+    let end =
+        places.iter().zip(&backings.slices).map(|(place, slice)| place.saturating_add(slice.size)).max();
+    let emulated = store.emulate.as_ref().map(|emulate| &emulate.device);
+    if let (Some(capacity), Some(need)) = (emulated.and_then(Spec::capacity), end)
+        && need > capacity
     {
+        return Err(StartError::DeviceTooSmall { store: store.name.clone(), need, capacity });
+    }
+    let mut volumes = Vec::new();
+    for ((volume, slice), place) in config.volumes_of(index).zip(&backings.slices).zip(places) {
         let export = export(volume, slice, backing::block_minimum(store));
         catalogue.entries.push(Entry {
             name: volume.name.clone(),
@@ -281,18 +360,24 @@ fn prepare(
             name: volume.name.clone(),
             export,
             slice: *slice,
+            place,
             slo: volume.slo.clone(),
+            member: volume
+                .member
+                .map(|member| MemberConfig { group: group_place(config, index, member), ..member }),
+            cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
-    let device = store.emulate.map(|emulate| -> Box<dyn Device + Send> {
-        Box::new(ConstantRate::new(emulate.rate, emulate.servers))
-    });
+    let depth_control = store.depth_control();
+    let start = depth_control.as_ref().map_or(store.depth, DepthControl::depth);
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store)),
-        device,
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store, start)),
+        depth_control,
+        groups: groups_of(config, index).map(|(_, group)| (group.name.clone(), group.slo.clone())).collect(),
+        device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
         hybrid: backings.hybrid,
@@ -303,11 +388,40 @@ fn prepare(
 
 /// How many requests the engine may have dispatched. Those of a hybrid store that wait for one of its
 /// devices are dispatched too; the gates keep them from becoming more than the devices' depths together.
-fn engine_depth(store: &StoreConfig) -> NonZeroU32 {
+fn engine_depth(store: &StoreConfig, start: NonZeroU32) -> NonZeroU32 {
     match store.hybrid {
         Some(_) => store.depth.saturating_mul(NonZeroU32::MIN.saturating_add(1)),
-        None => store.depth,
+        None => start,
     }
+}
+
+/// The groups of a store, with their indices into [`Config::groups`].
+fn groups_of(config: &Config, store: usize) -> impl Iterator<Item = (usize, &GroupConfig)> {
+    config.groups.iter().enumerate().filter(move |(_, group)| group.store == store)
+}
+
+/// Where the group of `member` stands among those of its store.
+fn group_place(config: &Config, store: usize, member: MemberConfig) -> usize {
+    groups_of(config, store).take_while(|(index, _)| *index < member.group).count()
+}
+
+/// The first byte of each volume of a store within the store, which is where it lies on an emulated
+/// device: slices lie as they do in the store's file, volumes with files of their own behind them, one
+/// after the other.
+fn places(config: &Config, store: usize, slices: &[Slice]) -> Vec<u64> {
+    let volumes = || config.volumes_of(store).zip(slices);
+    let shared = volumes().filter(|(volume, _)| volume.path.is_none());
+    let mut end = shared.map(|(_, slice)| slice.offset.saturating_add(slice.size)).max().unwrap_or(0);
+    volumes()
+        .map(|(volume, slice)| match volume.path {
+            None => slice.offset,
+            Some(_) => {
+                let place = end;
+                end = end.saturating_add(slice.size);
+                place
+            }
+        })
+        .collect()
 }
 
 /// Starts a thread per store and waits until each has its ring.
@@ -348,7 +462,7 @@ fn start_store(parts: Parts, tuning: Tuning) -> io::Result<RunningStore> {
             }
             Err(error) => {
                 let _ = report.send(Err(error));
-                StoreEnd { accounts: Vec::new(), hybrid: None, abandoned: 0, result: Ok(()) }
+                StoreEnd { accounts: Accounts::default(), abandoned: 0, result: Ok(()) }
             }
         }
     })?;

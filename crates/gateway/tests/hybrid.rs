@@ -62,7 +62,7 @@ fn end(mut gateway: Gateway) -> tempfile::TempDir {
 }
 
 fn status(gateway: &Gateway) -> HybridStatus {
-    gateway.server().hybrids().remove(0)
+    gateway.server().all_accounts().stores.remove(0).hybrid.unwrap()
 }
 
 fn wait_until(gateway: &Gateway, what: &str, condition: impl Fn(&HybridStatus) -> bool) {

@@ -49,7 +49,7 @@ fn requests_allocate_nothing() {
         let sections = sections.replacen("[volume.v]", &hybrid, 1);
         let gateway = Gateway::start_hybrid(8 << 20, 16 << 20, &sections);
         assert_eq!(allocations(&gateway, 1_200), 0, "allocations in 2000 rounds under {policy}");
-        let status = gateway.server().hybrids().remove(0);
+        let status = gateway.server().all_accounts().stores.remove(0).hybrid.unwrap();
         assert_eq!(status.fast_accesses > 0, policy != "none", "{status:?}");
         gateway.end();
     }

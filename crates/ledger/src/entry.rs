@@ -85,6 +85,14 @@ impl Entry {
         }
     }
 
+    pub(crate) fn on_open(&mut self, now: Time, requests: u64, bytes: u64) {
+        self.offered = self.offered.saturating_add(requests);
+        self.offered_bytes = self.offered_bytes.saturating_add(bytes);
+        if let Some(window) = self.windows.at(now).filter(|_| requests > 0) {
+            window.arrivals = window.arrivals.saturating_add(requests);
+        }
+    }
+
     pub(crate) fn record(&mut self, record: &Record) {
         match record.outcome {
             Outcome::Cancelled => {

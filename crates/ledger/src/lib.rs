@@ -62,6 +62,15 @@ impl Ledger {
         }
     }
 
+    /// Notes `requests` that have arrived by `now` and are not over, asking to move `bytes` in all. For a
+    /// ledger that is made afterwards, of records, which exist of finished requests only.
+    pub fn on_open(&mut self, now: Time, flow: FlowId, requests: u64, bytes: u64) {
+        match self.flows.get_mut(&flow) {
+            Some(entry) => entry.on_open(now, requests, bytes),
+            None => self.strays = self.strays.saturating_add(requests),
+        }
+    }
+
     /// Notes a finished request; does not allocate.
     pub fn record(&mut self, record: &Record) {
         match self.flows.get_mut(&record.request.flow) {

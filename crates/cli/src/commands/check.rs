@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use clap::Args;
 use evenkeel_core::admission::{Binding, Need, demand};
 use evenkeel_core::units::NANOS_PER_SECOND;
-use evenkeel_core::{Cost, Envelope, Rate, Span};
-use evenkeel_gateway::config::{self, Admission, Config, ShownBytes, StoreConfig, VolumeConfig};
+use evenkeel_core::{Cost, Envelope, Operation, Rate, Slo, Span};
+use evenkeel_gateway::config::{self, Admission, Config, GroupConfig, ShownBytes, StoreConfig, VolumeConfig};
 use serde_json::{Value, json};
 
 use crate::report::{config_error, print};
@@ -69,54 +69,81 @@ pub(crate) fn run(args: &CheckArgs) -> u8 {
 struct Checked<'c> {
     store: &'c StoreConfig,
     volumes: Vec<CheckedVolume<'c>>,
+    groups: Vec<CheckedGroup<'c>>,
     need: Need,
-    /// The volume whose deadline is the binding one.
-    binding: Option<&'c VolumeConfig>,
+    /// The volume or group whose deadline is the binding one.
+    binding: Option<(&'c str, &'c Slo)>,
     /// `None` if no capacity is stated.
     fits: Option<bool>,
 }
 
 struct CheckedVolume<'c> {
     volume: &'c VolumeConfig,
-    /// The capacity that must have been there by the volume's deadline; `None` without a promise.
+    /// The group that it belongs to.
+    group: Option<&'c GroupConfig>,
+    /// The capacity that must have been there by the volume's deadline; `None` without a promise of its own.
+    demand: Option<Rate>,
+}
+
+struct CheckedGroup<'c> {
+    group: &'c GroupConfig,
+    /// As for a volume.
     demand: Option<Rate>,
 }
 
 impl<'c> Checked<'c> {
     fn new(config: &'c Config, store: usize) -> Self {
-        let mut volumes: Vec<_> =
-            config.volumes_of(store).map(|volume| CheckedVolume { volume, demand: None }).collect();
+        let agreements: Vec<(&str, &Slo)> = config.agreements_of(store).collect();
         let promised: Vec<usize> =
-            (0..volumes.len()).filter(|index| !volumes[*index].volume.slo.is_background()).collect();
-        let graduated = volumes.iter().any(|checked| checked.volume.slo.classes().len() > 1);
+            (0..agreements.len()).filter(|index| !agreements[*index].1.is_background()).collect();
+        let graduated = agreements.iter().any(|(_, slo)| slo.classes().len() > 1);
         let envelopes: Vec<Envelope> =
-            volumes.iter().filter_map(|checked| checked.volume.slo.envelope().copied()).collect();
+            agreements.iter().filter_map(|(_, slo)| slo.envelope().copied()).collect();
+        let mut demands = vec![None; agreements.len()];
         for row in demand(&envelopes).iter().filter(|_| !graduated) {
-            volumes[promised[row.flow]].demand = Some(row.capacity);
+            demands[promised[row.flow]] = Some(row.capacity);
         }
         let need = config.need_of(store);
         let binding = match need.binding {
-            Binding::Deadline(flow) => Some(volumes[promised[flow]].volume),
+            Binding::Deadline(flow) => Some(agreements[promised[flow]]),
             Binding::None | Binding::Rates => None,
         };
+        // The order of agreements: volumes of their own, then groups.
+        let mut demands = demands.into_iter();
+        let mut checked = |volume: &'c VolumeConfig| {
+            let group = volume.member.map(|member| &config.groups[member.group]);
+            let demand = if group.is_none() { demands.next().flatten() } else { None };
+            CheckedVolume { volume, group, demand }
+        };
+        let volumes = config.volumes_of(store).map(&mut checked).collect();
+        let groups = config.groups.iter().filter(|group| group.store == store);
+        let groups = groups.map(|group| CheckedGroup { group, demand: demands.next().flatten() }).collect();
         let store = &config.stores[store];
         let fits = store.capacity.map(|capacity| capacity >= need.capacity);
-        Self { store, volumes, need, binding, fits }
+        Self { store, volumes, groups, need, binding, fits }
     }
 
     fn to_text(&self) -> String {
         let store = self.store;
-        let mut text = format!("store {}: {}, depth {}", store.name, store.scheduler, store.depth);
-        if let Some(device) = store.emulate {
-            let _ = write!(
-                text,
-                ", emulating {} with {}",
-                device.rate,
-                counted(device.servers.get() as usize, "server")
-            );
+        let mut text = format!("store {}: {}, depth {}", store.name, store.scheduler, store.shown_depth());
+        if let Some(emulate) = &store.emulate {
+            let _ = match emulate.rate() {
+                Some(rate) => {
+                    write!(
+                        text,
+                        ", emulating {rate} with {}",
+                        counted(emulate.depth().get() as usize, "server")
+                    )
+                }
+                None if emulate.device.description().is_empty() => {
+                    write!(text, ", emulating a device of kind {:?}", emulate.device.model().kind())
+                }
+                None => write!(text, ", emulating {}", emulate.device.description()),
+            };
         }
         text.push('\n');
-        let rows: Vec<_> = self.volumes.iter().map(CheckedVolume::to_row).collect();
+        let groups = self.groups.iter().map(CheckedGroup::to_row);
+        let rows: Vec<_> = self.volumes.iter().map(CheckedVolume::to_row).chain(groups).collect();
         if !rows.is_empty() {
             let heads = [
                 ("volume", Align::Left),
@@ -163,13 +190,13 @@ impl<'c> Checked<'c> {
         let needed = self.need.capacity;
         let need = match (self.need.binding, self.binding) {
             (Binding::None, _) => "promises nothing and needs nothing".to_owned(),
-            (_, Some(volume)) => {
+            (_, Some((name, slo))) => {
                 let deadlines: Vec<String> =
-                    volume.slo.classes().iter().map(|class| class.latency().to_string()).collect();
+                    slo.classes().iter().map(|class| class.latency().to_string()).collect();
                 let which = if deadlines.len() > 1 { "a deadline among" } else { "the" };
                 let deadlines = deadlines.join(", ");
-                let noun = if volume.slo.classes().len() > 1 { "" } else { " deadline" };
-                format!("needs {needed} (binding: {which} {deadlines}{noun} of {})", volume.name)
+                let noun = if slo.classes().len() > 1 { "" } else { " deadline" };
+                format!("needs {needed} (binding: {which} {deadlines}{noun} of {name})")
             }
             _ => format!("needs {needed} (binding: the sum of the rates)"),
         };
@@ -195,13 +222,17 @@ impl<'c> Checked<'c> {
     fn to_json(&self) -> Value {
         let binding = match (self.need.binding, self.binding) {
             (Binding::None, _) => Value::Null,
-            (_, Some(volume)) => json!({ "kind": "deadline", "volume": volume.name }),
+            (_, Some((name, _))) if self.groups.iter().any(|checked| checked.group.name == name) => {
+                json!({ "kind": "deadline", "group": name })
+            }
+            (_, Some((name, _))) => json!({ "kind": "deadline", "volume": name }),
             _ => json!({ "kind": "rates" }),
         };
         json!({
             "name": self.store.name,
             "scheduler": self.store.scheduler.to_string(),
             "depth": self.store.depth,
+            "depth_least": self.store.adaptive.map(|adaptive| adaptive.least),
             "capacity_iops": self.store.capacity.map(Rate::as_f64),
             "blocking_us": self.blocking().map(|span| span.as_nanos() as f64 / 1_000.0),
             "needed_iops": self.need.capacity.as_f64(),
@@ -209,6 +240,7 @@ impl<'c> Checked<'c> {
             "fits": self.fits,
             "verdict": self.verdict(),
             "volumes": self.volumes.iter().map(CheckedVolume::to_json).collect::<Vec<_>>(),
+            "groups": self.groups.iter().map(CheckedGroup::to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -218,8 +250,8 @@ impl CheckedVolume<'_> {
         let volume = self.volume;
         [
             volume.name.clone(),
-            promise(volume),
-            volume.slo.weight().as_u32().to_string(),
+            self.group.map_or_else(|| promise(&volume.slo), |group| membership(volume, group)),
+            volume.member.map_or(volume.slo.weight(), |member| member.weight).as_u32().to_string(),
             self.demand.map_or("-".to_owned(), |demand| demand.to_string()),
             place(volume),
         ]
@@ -227,29 +259,67 @@ impl CheckedVolume<'_> {
 
     fn to_json(&self) -> Value {
         let volume = self.volume;
-        let class = |envelope: &Envelope| {
-            json!({
-                "burst_requests": envelope.burst().as_f64(),
-                "rate_iops": envelope.rate().as_f64(),
-                "latency_us": envelope.latency().as_nanos() as f64 / 1_000.0,
-            })
-        };
-        let outer: Vec<Value> = volume.slo.classes().iter().skip(1).map(class).collect();
-        let sla = volume.slo.envelope().map(class);
+        let limit = volume.member.and_then(|member| member.limit);
         json!({
             "name": volume.name,
-            "sla": sla,
-            "sla_outer_classes": outer,
+            "sla": sla(&volume.slo),
+            "sla_outer_classes": outer_classes(&volume.slo),
             "reservation_iops": volume.slo.reservation().map(Rate::as_f64),
-            "limit_iops": volume.slo.limit().map(Rate::as_f64),
-            "weight": volume.slo.weight().as_u32(),
+            "limit_iops": limit.map_or(volume.slo.limit(), |limit| Some(limit.rate())).map(Rate::as_f64),
+            "limit_burst_requests": limit.map(|limit| limit.burst().as_f64()),
+            "group": self.group.map(|group| &group.name),
+            "weight": volume.member.map_or(volume.slo.weight(), |member| member.weight).as_u32(),
             "demand_at_deadline_iops": self.demand.map(Rate::as_f64),
+            "cost": cost(volume),
+            "request_max_bytes": volume.request_max,
             "path": volume.path.as_ref().map(|path| path.to_string_lossy()),
             "offset_bytes": volume.offset,
             "size_bytes": volume.size,
             "read_only": volume.read_only,
         })
     }
+}
+
+impl CheckedGroup<'_> {
+    fn to_row(&self) -> [String; 5] {
+        let group = self.group;
+        [
+            format!("group {}", group.name),
+            promise(&group.slo),
+            group.slo.weight().as_u32().to_string(),
+            self.demand.map_or("-".to_owned(), |demand| demand.to_string()),
+            String::new(),
+        ]
+    }
+
+    fn to_json(&self) -> Value {
+        let slo = &self.group.slo;
+        json!({
+            "name": self.group.name,
+            "sla": sla(slo),
+            "sla_outer_classes": outer_classes(slo),
+            "reservation_iops": slo.reservation().map(Rate::as_f64),
+            "limit_iops": slo.limit().map(Rate::as_f64),
+            "weight": slo.weight().as_u32(),
+            "demand_at_deadline_iops": self.demand.map(Rate::as_f64),
+        })
+    }
+}
+
+fn class(envelope: &Envelope) -> Value {
+    json!({
+        "burst_requests": envelope.burst().as_f64(),
+        "rate_iops": envelope.rate().as_f64(),
+        "latency_us": envelope.latency().as_nanos() as f64 / 1_000.0,
+    })
+}
+
+fn sla(slo: &Slo) -> Option<Value> {
+    slo.envelope().map(class)
+}
+
+fn outer_classes(slo: &Slo) -> Vec<Value> {
+    slo.classes().iter().skip(1).map(class).collect()
 }
 
 fn summary(config: &Config, args: &CheckArgs, checked: &[Checked<'_>]) -> String {
@@ -266,11 +336,38 @@ fn summary(config: &Config, args: &CheckArgs, checked: &[Checked<'_>]) -> String
     text
 }
 
-/// What a volume is promised: "⟨20, 200 IOPS, 100 ms⟩", "background, at least 100 IOPS, at most 300 IOPS".
-fn promise(volume: &VolumeConfig) -> String {
-    let classes: Vec<String> = volume.slo.classes().iter().map(ToString::to_string).collect();
+/// What its requests cost, by kind: a number, or pairs of bytes and cost.
+fn cost(volume: &VolumeConfig) -> Value {
+    let kinds = [
+        ("read", Operation::Read),
+        ("write", Operation::Write),
+        ("flush", Operation::Flush),
+        ("trim", Operation::Trim),
+        ("write_zeroes", Operation::WriteZeroes),
+    ];
+    let price = |operation| {
+        let price = volume.cost.price(operation);
+        match price.points() {
+            [] => json!(price.of(0).as_f64()),
+            points => points.iter().map(|point| json!([point.bytes, point.cost.as_f64()])).collect(),
+        }
+    };
+    kinds.into_iter().map(|(name, operation)| (name.to_owned(), price(operation))).collect()
+}
+
+/// What a volume of a group shares: "as group acme, at most 100 IOPS".
+fn membership(volume: &VolumeConfig, group: &GroupConfig) -> String {
+    let limit = volume.member.and_then(|member| member.limit);
+    let limit =
+        limit.map_or(String::new(), |limit| format!(", at most {} and {}", limit.burst(), limit.rate()));
+    format!("as group {}{limit}", group.name)
+}
+
+/// What a flow is promised: "⟨20, 200 IOPS, 100 ms⟩", "background, at least 100 IOPS, at most 300 IOPS".
+fn promise(slo: &Slo) -> String {
+    let classes: Vec<String> = slo.classes().iter().map(ToString::to_string).collect();
     let mut text = if classes.is_empty() { "background".to_owned() } else { classes.join(" in ") };
-    for (words, rate) in [("at least", volume.slo.reservation()), ("at most", volume.slo.limit())] {
+    for (words, rate) in [("at least", slo.reservation()), ("at most", slo.limit())] {
         if let Some(rate) = rate {
             let _ = write!(text, ", {words} {rate}");
         }

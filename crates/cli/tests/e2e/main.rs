@@ -9,6 +9,7 @@ mod backings;
 mod copying;
 mod durability;
 mod fio;
+mod groups;
 mod hostile;
 mod listing;
 mod mistakes;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::envelope::TokenBucket;
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
 use crate::units::{Span, Time};
@@ -23,7 +24,7 @@ pub mod wf2q;
 mod cello_config;
 mod disk_time;
 mod due;
-mod fair;
+pub(crate) mod fair;
 mod fairio_config;
 mod fairio_history;
 mod pace;
@@ -51,6 +52,13 @@ pub trait Scheduler {
     /// # Errors
     /// If it is not known or has requests waiting; nothing has changed then.
     fn remove(&mut self, now: Time, flow: FlowId) -> Result<(), ConfigureError>;
+
+    /// Learns how full the buckets of `flow` are, one for each class, when it takes over from another
+    /// scheduler: called after the flow was configured and before its waiting requests come. Only a
+    /// scheduler that classifies makes a difference ([`nested::Nested`]); the default does nothing.
+    fn adopt(&mut self, now: Time, flow: FlowId, buckets: &[TokenBucket]) {
+        let _ = (now, flow, buckets);
+    }
 
     /// Takes in a request at `now`. It is tagged as of `now`; `arrival.arrived` and
     /// `arrival.promise` are handed back untouched at its dispatch, and so is `arrival.class`.
@@ -246,6 +254,12 @@ pub enum ConfigureError {
     TooManyWaiting,
     /// The scheduler has no such setting.
     Unsupported,
+    /// A flow of this number is there already.
+    FlowExists(FlowId),
+    /// The flow is a member of a group and has no agreement of its own.
+    IsMember(FlowId),
+    /// The flow is a group: its requests come from its members.
+    IsGroup(FlowId),
     /// The flow's limit is below its reservation, or below ρ where that is reserved.
     LimitBelowReservation(FlowId),
 }
@@ -260,6 +274,11 @@ impl fmt::Display for ConfigureError {
             }
             Self::TooManyWaiting => f.write_str("as many requests wait as the tables can hold"),
             Self::Unsupported => f.write_str("the scheduler has no such setting"),
+            Self::FlowExists(flow) => {
+                write!(f, "flow {} is there already: change it, or remove it first", flow.0)
+            }
+            Self::IsMember(flow) => write!(f, "flow {} is a member of a group: change the group", flow.0),
+            Self::IsGroup(flow) => write!(f, "flow {} is a group: use one of its members", flow.0),
             Self::LimitBelowReservation(flow) => {
                 write!(f, "the limit of flow {} is below what is reserved for it: raise it", flow.0)
             }

@@ -50,9 +50,9 @@
 //! 5. Background flows: served when neither a classified request nor excess waits.
 //!
 //! The cascade here is the scheduler's own, so that it works without an engine. Under an engine both
-//! come to the same classes, with two exceptions. A flow of one class: the engine promises what pClock
-//! would, this scheduler keeps at least that. After a change of the scheduler in mid-run: the buckets
-//! here start full, until both have been full once.
+//! come to the same classes, with one exception. A flow of one class: the engine promises what pClock
+//! would, this scheduler keeps at least that. When it takes over from another scheduler it is told the
+//! levels of the engine's buckets, and requests that have waited there keep the class that they had.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -147,10 +147,15 @@ impl Nested {
     }
 
     /// Classifies and queues a request of a guaranteed flow: `waiting.tag` is when it counts as arrived.
-    fn enqueue_guaranteed(&mut self, waiting: Waiting) {
+    fn enqueue_guaranteed(&mut self, waiting: Waiting, known: Option<u8>) {
         let id = waiting.request.flow;
         let flow = &mut self.flows[id.index()];
-        match flow.classify(self.now, &waiting) {
+        let known = known.filter(|class| *class < flow.classes);
+        let level = match known {
+            Some(class) => flow.levels.get_mut(usize::from(class)),
+            None => flow.classify(self.now, &waiting),
+        };
+        match level {
             Some(level) => {
                 level.queue.push(&mut self.slab, waiting);
                 if level.queue.len() == 1 {
@@ -233,7 +238,7 @@ impl Scheduler for Nested {
             self.fair.withdraw(flow);
             while let Some(mut waiting) = self.flows[flow.index()].background.pop(&mut self.slab) {
                 waiting.tag = self.now.as_nanos().into();
-                self.enqueue_guaranteed(waiting);
+                self.enqueue_guaranteed(waiting, None);
             }
         }
         self.rekey(flow);
@@ -249,6 +254,13 @@ impl Scheduler for Nested {
         Ok(())
     }
 
+    fn adopt(&mut self, _now: Time, flow: FlowId, buckets: &[TokenBucket]) {
+        let levels = self.flows.get_mut(flow.index()).map(|flow| flow.levels.iter_mut());
+        for (level, bucket) in levels.into_iter().flatten().zip(buckets) {
+            level.bucket = bucket.without_debt();
+        }
+    }
+
     fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError> {
         let id = arrival.request.flow;
         let role = self.known(id)?.role;
@@ -261,7 +273,10 @@ impl Scheduler for Nested {
         self.flows[id.index()].waiting += 1;
         match role {
             Role::Background => self.enqueue_background(waiting),
-            _ => self.enqueue_guaranteed(waiting),
+            _ => {
+                let judged_before = arrival.arrived < self.now;
+                self.enqueue_guaranteed(waiting, arrival.class.filter(|_| judged_before));
+            }
         }
         Ok(())
     }

@@ -114,6 +114,31 @@ pub(super) fn read_backend(report: &mut Report, table: &mut Table<'_>, folder: &
     }
 }
 
+/// What a hybrid store needs besides its section, and what it has no use for.
+pub(super) fn refuse_in_hybrid(
+    report: &mut Report,
+    table: &Table<'_>,
+    has_path: bool,
+    depth: Option<&Item<'_>>,
+    emulate: Option<&Item<'_>>,
+) {
+    if !has_path {
+        let message = "the key is missing: a hybrid store has one slow device";
+        report.add(table.header.clone(), format!("{}.path", table.key), message, "write path = \"/dev/sdb\"");
+    }
+    if let Some(item) = depth {
+        let message = "a hybrid store has a depth for each of its devices";
+        item.refuse(report, message, "write fast_depth and slow_depth in hybrid = { … } instead");
+    }
+    if let Some(item) = emulate {
+        item.refuse(
+            report,
+            "a hybrid store works on real devices",
+            "remove this line, or backend = \"hybrid\"",
+        );
+    }
+}
+
 fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Option<HybridDraft> {
     let mut table = section.table(report, FORM)?;
     let fast = table.require(report, "fast", FORM);

@@ -17,32 +17,32 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::admission::{self, Need};
-use evenkeel_core::{Envelope, Rate, Slo, Span};
+use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
 
-mod error;
+mod costs;
+mod depth;
+mod emulate;
+mod groups;
 mod hybrid;
+mod promises;
 mod rules;
 mod schedulers;
 mod sections;
-mod suggest;
-mod table;
 mod tuning;
-mod values;
 
-pub use error::{ConfigError, Problem};
+pub use emulate::EmulateConfig;
+pub use evenkeel_strict::ShownBytes;
+pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
+use evenkeel_strict::{suggest, table, values};
 pub use hybrid::{HybridConfig, PolicyConfig};
 pub use schedulers::SchedulerKind;
 pub use tuning::Tuning;
-pub use values::ShownBytes;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The largest file that [`load`] reads, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// At most this many problems are listed; the last one says how many more there are.
-pub const PROBLEMS_MAX: usize = 200;
 
 /// Reads and checks the file at `path`. Relative paths inside it start at its folder.
 ///
@@ -76,17 +76,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// Every problem of the text, in its order, up to [`PROBLEMS_MAX`] of them.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
-    sections::read(text, file.parent().unwrap_or(Path::new(""))).map_err(|mut problems| {
-        problems.sort_by(|a, b| (a.span.start, &a.key, &a.message).cmp(&(b.span.start, &b.key, &b.message)));
-        if problems.len() > PROBLEMS_MAX {
-            let message = format!("{} more problems are not listed", problems.len() - (PROBLEMS_MAX - 1));
-            problems.truncate(PROBLEMS_MAX - 1);
-            let span = problems.last().map_or(0..0, |last| last.span.clone());
-            let remedy = "correct those above first".to_owned();
-            problems.push(Problem { span, key: String::new(), message, remedy });
-        }
-        ConfigError { file: file.to_owned(), text: text.to_owned(), problems }
-    })
+    sections::read(text, file.parent().unwrap_or(Path::new("")))
+        .map_err(|problems| ConfigError::new(file.to_owned(), text.to_owned(), problems))
 }
 
 /// A whole configuration, checked as far as that goes without touching the system.
@@ -96,6 +87,8 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// `[store.NAME]`, in the order of the file.
     pub stores: Vec<StoreConfig>,
+    /// `[group.NAME]`, in the order of the file.
+    pub groups: Vec<GroupConfig>,
     /// `[volume.NAME]`, in the order of the file.
     pub volumes: Vec<VolumeConfig>,
 }
@@ -130,7 +123,7 @@ pub struct StoreConfig {
     /// The file or block device that its volumes are slices of; `None` if each has its own.
     pub path: Option<PathBuf>,
     /// Requests per second that promises may count on; `None` if not stated. With an emulated
-    /// device and nothing stated, the device's rate.
+    /// device of constant rate and nothing stated, the device's rate.
     pub capacity: Option<Rate>,
     /// What to do with promises that do not fit the capacity.
     pub admission: Admission,
@@ -140,9 +133,14 @@ pub struct StoreConfig {
     pub spare: SpareTo,
     /// Parameters of the schedulers that have some (FAIRIO, Cello).
     pub tuning: Tuning,
-    /// Requests outstanding at the device. 32 unless stated; with an emulated device, its servers; in a hybrid
-    /// store, the sum of both devices'.
+    /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
+    /// works on at the same time: its servers, dies or members; in a hybrid store, the sum of both devices'.
+    /// If it is adapted, the most.
     pub depth: NonZeroU32,
+    /// How the depth is adapted while the store runs; `None` if it stays as it is.
+    pub adaptive: Option<AdaptiveDepth>,
+    /// What requests cost, where a volume does not say otherwise.
+    pub cost: CostModel,
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// The processor that its thread is bound to.
@@ -151,6 +149,17 @@ pub struct StoreConfig {
     pub emulate: Option<EmulateConfig>,
     /// The fast device in front of `path`, if this is a hybrid store.
     pub hybrid: Option<HybridConfig>,
+}
+
+/// A dispatch depth that the gateway chooses from what it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveDepth {
+    /// The smallest depth.
+    pub least: NonZeroU32,
+    /// The depth to start at.
+    pub start: NonZeroU32,
+    /// How long it measures before it judges.
+    pub window: Span,
 }
 
 /// What to do with promises that do not fit.
@@ -171,13 +180,26 @@ pub enum SpareTo {
     Background,
 }
 
-/// An emulated device of constant rate.
+/// A group: volumes under one agreement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its name.
+    pub name: String,
+    /// Index into [`Config::stores`].
+    pub store: usize,
+    /// What its volumes are promised together, and the weight of the whole.
+    pub slo: Slo,
+}
+
+/// How a volume belongs to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmulateConfig {
-    /// Accesses per second, all servers together.
-    pub rate: Rate,
-    /// Servers that work at the same time.
-    pub servers: NonZeroU32,
+pub struct MemberConfig {
+    /// Index into [`Config::groups`].
+    pub group: usize,
+    /// Its share within the group.
+    pub weight: Weight,
+    /// What it may send at most.
+    pub limit: Option<Limit>,
 }
 
 /// A volume: one export, one flow.
@@ -193,8 +215,14 @@ pub struct VolumeConfig {
     pub offset: u64,
     /// Bytes; `None` (only with `path`) for the whole file.
     pub size: Option<u64>,
-    /// The promise and weight.
+    /// The promise and weight; of a member of a group, the group's.
     pub slo: Slo,
+    /// The group that it belongs to.
+    pub member: Option<MemberConfig>,
+    /// What its requests cost.
+    pub cost: CostModel,
+    /// The largest READ or WRITE in bytes; clients are told, larger ones are refused.
+    pub request_max: u32,
     /// Refuse writes.
     pub read_only: bool,
     /// Bytes in flight above which the volume's sockets are not read. A single request larger than
@@ -210,13 +238,22 @@ impl Config {
         self.volumes.iter().filter(move |volume| volume.store == store)
     }
 
+    /// Who is promised something by a store, or served in its background: volumes that belong to no group,
+    /// and groups, by name.
+    pub fn agreements_of(&self, store: usize) -> impl Iterator<Item = (&str, &Slo)> {
+        let alone = self.volumes_of(store).filter(|volume| volume.member.is_none());
+        let groups = self.groups.iter().filter(move |group| group.store == store);
+        let alone = alone.map(|volume| (volume.name.as_str(), &volume.slo));
+        alone.chain(groups.map(|group| (group.name.as_str(), &group.slo)))
+    }
+
     /// The capacity that the promises of a store need: by the System Capacity Constraint of pClock, or
-    /// by lemma 3 of Nested QoS where classes are graduated. A binding deadline names its volume by its
-    /// place among the store's volumes that are promised something.
+    /// by lemma 3 of Nested QoS where classes are graduated. A binding deadline names its agreement by its
+    /// place among those of [`Config::agreements_of`] that promise something.
     #[must_use]
     pub fn need_of(&self, store: usize) -> Need {
         let promised: Vec<&[Envelope]> =
-            self.volumes_of(store).map(|volume| volume.slo.classes()).filter(|it| !it.is_empty()).collect();
+            self.agreements_of(store).map(|(_, slo)| slo.classes()).filter(|it| !it.is_empty()).collect();
         let graduated = promised.iter().any(|classes| classes.len() > 1);
         if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
             return admission::nested_capacity(&promised);
@@ -224,6 +261,24 @@ impl Config {
         let envelopes: Vec<Envelope> =
             promised.iter().filter_map(|classes| classes.first().copied()).collect();
         admission::required_capacity(&envelopes)
+    }
+}
+
+impl StoreConfig {
+    /// The controller of the dispatch depth, if it is adapted.
+    #[must_use]
+    pub fn depth_control(&self) -> Option<DepthControl> {
+        let AdaptiveDepth { least, start, window } = self.adaptive?;
+        DepthControl::new(least, self.depth, window).ok()?.starting_at(start).ok()
+    }
+
+    /// The depth as people read it: "32", "1 to 32, adapted".
+    #[must_use]
+    pub fn shown_depth(&self) -> String {
+        match self.adaptive {
+            Some(adaptive) => format!("{} to {}, adapted", adaptive.least, self.depth),
+            None => self.depth.to_string(),
+        }
     }
 }
 
@@ -238,5 +293,11 @@ impl std::fmt::Display for Listen {
     }
 }
 
+#[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
+mod group_tests;
+#[cfg(test)]
+mod hybrid_tests;
 #[cfg(test)]
 mod tests;

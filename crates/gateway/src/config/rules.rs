@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use evenkeel_core::Span;
 use evenkeel_core::units::NANOS_PER_SECOND;
+use evenkeel_core::{Slo, Span};
 
+use super::groups::GroupDraft;
 use super::sections::{StoreDraft, VolumeDraft};
 use super::table::Report;
 use super::values::ShownBytes;
@@ -23,15 +24,28 @@ const SECTOR: u64 = 512;
 const DIRECT_SECTOR: u64 = 4096;
 
 /// Reports every violation.
-pub(super) fn check(report: &mut Report, stores: &[StoreDraft], volumes: &[VolumeDraft]) {
+pub(super) fn check(
+    report: &mut Report,
+    stores: &[StoreDraft],
+    groups: &[GroupDraft<'_>],
+    volumes: &[VolumeDraft],
+) {
     check_store_paths(report, stores, volumes);
     check_hybrid_paths(report, stores, volumes);
     for volume in volumes {
         let direct = volume.store_known && stores[volume.config.store].config.direct;
         check_numbers(report, volume, if direct { DIRECT_SECTOR } else { SECTOR });
         if volume.store_known {
-            check_access_time(report, volume, &stores[volume.config.store].config);
+            check_device_size(report, volume, &stores[volume.config.store].config);
         }
+        if volume.store_known && volume.config.member.is_none() {
+            let (store, slo) = (&stores[volume.config.store].config, &volume.config.slo);
+            check_access_time(report, (&volume.key, &volume.header), slo, store);
+        }
+    }
+    for group in groups.iter().filter(|group| group.store_known) {
+        let (store, slo) = (&stores[group.config.store].config, &group.config.slo);
+        check_access_time(report, (&group.key, &group.header), slo, store);
     }
     check_overlaps(report, stores, volumes);
 }
@@ -139,13 +153,19 @@ fn check_numbers(report: &mut Report, volume: &VolumeDraft, sector: u64) {
 
 /// With several servers a device can be fast enough in the sum and yet take too long for each access;
 /// the System Capacity Constraint does not see that.
-fn check_access_time(report: &mut Report, volume: &VolumeDraft, store: &StoreConfig) {
-    let (Some(device), Some(envelope)) = (store.emulate, volume.config.slo.envelope()) else { return };
-    if store.admission == Admission::Warn || device.rate.as_millis() == 0 {
+fn check_access_time(
+    report: &mut Report,
+    (key, header): (&str, &Range<usize>),
+    slo: &Slo,
+    store: &StoreConfig,
+) {
+    let (Some(device), Some(envelope)) = (&store.emulate, slo.envelope()) else { return };
+    let Some(rate) = device.rate().filter(|rate| rate.as_millis() > 0) else { return };
+    if store.admission == Admission::Warn {
         return;
     }
-    let nanos = u128::from(device.servers.get()) * u128::from(NANOS_PER_SECOND) * 1_000;
-    let nanos = nanos.div_ceil(u128::from(device.rate.as_millis()));
+    let nanos = u128::from(device.depth().get()) * u128::from(NANOS_PER_SECOND) * 1_000;
+    let nanos = nanos.div_ceil(u128::from(rate.as_millis()));
     let access = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     if access > envelope.latency() {
         let message = format!(
@@ -153,7 +173,26 @@ fn check_access_time(report: &mut Report, volume: &VolumeDraft, store: &StoreCon
             envelope.latency()
         );
         let remedy = format!("promise at least \"{access}\", or emulate fewer servers");
-        report.add(volume.header.clone(), format!("{}.sla.latency", volume.key), message, remedy);
+        report.add(header.clone(), format!("{key}.sla.latency"), message, remedy);
+    }
+}
+
+/// A slice has the same place on an emulated device as in the store's file.
+fn check_device_size(report: &mut Report, volume: &VolumeDraft, store: &StoreConfig) {
+    let capacity = store.emulate.as_ref().and_then(|emulate| emulate.device.capacity());
+    let (Some(capacity), Some((offset, _)), Some((size, span))) = (capacity, &volume.offset, &volume.size)
+    else {
+        return;
+    };
+    let offset = if volume.config.path.is_some() { 0 } else { *offset };
+    if offset.saturating_add(*size) > capacity {
+        let message = format!(
+            "the volume ends at {} on an emulated device of {}",
+            ShownBytes(offset.saturating_add(*size)),
+            ShownBytes(capacity)
+        );
+        let remedy = "make the volume smaller, or emulate a larger device";
+        report.add(span.clone(), format!("{}.size", volume.key), message, remedy);
     }
 }
 

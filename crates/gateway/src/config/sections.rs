@@ -6,10 +6,13 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
-use toml::de::DeTable;
+use evenkeel_core::{CostModel, Rate, Span};
 
-use super::hybrid::{HybridDraft, read_backend};
+use super::costs::read_cost;
+use super::depth::read_depth;
+use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
+use super::hybrid::{HybridDraft, read_backend, refuse_in_hybrid};
+use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
@@ -27,10 +30,11 @@ const DESCRIPTION_BYTES_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 255;
 /// The largest dispatch depth: what one io_uring can hold.
 pub(super) const DEPTH_MAX: u32 = 32_768;
+/// The range of the largest request, and what it is a multiple of.
+const REQUEST_MAX: std::ops::RangeInclusive<u64> = 64 << 10..=crate::catalogue::PAYLOAD_MAX as u64;
+const REQUEST_STEP: u64 = 4096;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
-
-const SLA_FORM: &str = "write sla = { burst = 20, rate = \"200 IOPS\", latency = \"100 ms\" }";
 
 /// A store with the places that rules point at.
 pub(super) struct StoreDraft {
@@ -57,16 +61,13 @@ pub(super) struct VolumeDraft {
 
 /// Reads a whole file; `folder` is where relative paths start.
 pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
-    let (root, faults) = DeTable::parse_recoverable(text);
-    if !faults.is_empty() {
-        // What the parser recovers from broken syntax would only give rise to follow-up problems.
-        return Err(faults.iter().map(syntax_problem).collect());
-    }
+    let root = evenkeel_strict::document(text)?;
     let mut report = Report::default();
     let mut root = Table::new(String::new(), 0..0, root.get_ref());
     let gateway =
         root.require(&mut report, "gateway", "add [gateway] with listen = [\"tcp://127.0.0.1:10809\"]");
     let stores = root.take("store");
+    let groups = root.take("group");
     let volumes = root.take("volume");
     root.finish(&mut report);
 
@@ -75,34 +76,25 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<Config, Vec<Problem>> {
         .into_iter()
         .map(|(name, table)| read_store(&mut report, name, table, folder))
         .collect();
+    let groups: Vec<_> = named_tables(&mut report, groups, "write a section [group.NAME]")
+        .into_iter()
+        .map(|(name, table)| read_group(&mut report, name, table, &stores))
+        .collect();
     let volumes: Vec<_> = named_tables(&mut report, volumes, "write a section [volume.NAME]")
         .into_iter()
-        .map(|(name, table)| read_volume(&mut report, name, table, folder, &stores))
+        .map(|(name, table)| read_volume(&mut report, name, table, folder, (&stores, &groups)))
         .collect();
-    rules::check(&mut report, &stores, &volumes);
+    rules::check(&mut report, &stores, &groups, &volumes);
+    groups::check(&mut report, &groups, &volumes);
 
     match gateway {
         Some(gateway) if report.problems.is_empty() => Ok(Config {
             gateway,
             stores: stores.into_iter().map(|draft| draft.config).collect(),
+            groups: groups.into_iter().map(|draft| draft.config).collect(),
             volumes: volumes.into_iter().map(|draft| draft.config).collect(),
         }),
         _ => Err(report.problems),
-    }
-}
-
-fn syntax_problem(fault: &toml::de::Error) -> Problem {
-    let message = fault.message().trim().replace('\n', ", ");
-    let remedy = if message.contains("duplicate") {
-        "keep only one of them"
-    } else {
-        "correct the TOML syntax; values with units stand in quotes, as \"100 ms\""
-    };
-    Problem {
-        span: fault.span().unwrap_or(0..0),
-        key: String::new(),
-        message: format!("not valid TOML: {message}"),
-        remedy: remedy.to_owned(),
     }
 }
 
@@ -255,20 +247,23 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let tuning = TuningItems::take(&mut table);
     let hybrid = read_backend(report, &mut table, folder);
     let depth_item = table.take("depth");
-    let depth = depth_item.as_ref().and_then(|item| item.whole(report, 1..=DEPTH_MAX));
+    let depth = depth_item.as_ref().and_then(|item| read_depth(report, item));
+    let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
     let emulate_item = table.take("emulate");
-    let emulate = emulate_item.as_ref().and_then(|item| read_emulate(report, item));
+    let emulate = emulate_item.as_ref().and_then(|item| EmulateConfig::read(report, item, folder));
     if hybrid.is_some() {
         refuse_in_hybrid(report, &table, path.is_some(), depth_item.as_ref(), emulate_item.as_ref());
     }
     table.finish(report);
 
-    let default_depth = emulate.map_or(NonZeroU32::MIN.saturating_add(31), |device| device.servers);
-    let hybrid_depth = hybrid.as_ref().map(|draft| draft.config.depth());
-    let depth = hybrid_depth.or(depth.and_then(NonZeroU32::new)).unwrap_or(default_depth);
-    let disks = emulate.map_or(1, |device| device.servers.get());
+    let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let (depth, adaptive) = match &hybrid {
+        Some(hybrid) => (hybrid.config.depth(), None),
+        None => depth.unwrap_or_else(|| (default_depth(), None)),
+    };
+    let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
         path,
@@ -278,6 +273,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         spare: spare.unwrap_or(SpareTo::Flows),
         tuning: tuning.read(report, scheduler, depth.get(), disks),
         depth,
+        adaptive,
+        cost: cost.unwrap_or_default(),
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
@@ -286,37 +283,12 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     StoreDraft { config, path_span, hybrid }
 }
 
-/// What a hybrid store needs besides its section, and what it has no use for.
-fn refuse_in_hybrid(
-    report: &mut Report,
-    table: &Table<'_>,
-    has_path: bool,
-    depth: Option<&Item<'_>>,
-    emulate: Option<&Item<'_>>,
-) {
-    if !has_path {
-        let message = "the key is missing: a hybrid store has one slow device";
-        report.add(table.header.clone(), format!("{}.path", table.key), message, "write path = \"/dev/sdb\"");
-    }
-    if let Some(item) = depth {
-        let message = "a hybrid store has a depth for each of its devices";
-        item.refuse(report, message, "write fast_depth and slow_depth in hybrid = { … } instead");
-    }
-    if let Some(item) = emulate {
-        item.refuse(
-            report,
-            "a hybrid store works on real devices",
-            "remove this line, or backend = \"hybrid\"",
-        );
-    }
-}
-
 fn read_capacity(
     report: &mut Report,
     item: Option<Item<'_>>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
-    let device = emulate.map(|device| device.rate);
+    let device = emulate.and_then(EmulateConfig::rate);
     let Some(item) = item else { return device };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
@@ -327,24 +299,6 @@ fn read_capacity(
         item.refuse(report, message, format!("write at most \"{device}\", or remove this line"));
     }
     Some(capacity)
-}
-
-fn read_emulate(report: &mut Report, item: &Item<'_>) -> Option<EmulateConfig> {
-    let form = "write emulate = { rate = \"1000 IOPS\", servers = 1 }";
-    let mut table = item.table(report, form)?;
-    let rate = table.require(report, "rate", form);
-    let servers = table.take("servers").map(|item| item.whole(report, 1..=DEPTH_MAX));
-    table.finish(report);
-    let rate = rate.and_then(|item| {
-        let rate = item.rate(report)?;
-        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
-            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
-            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
-        }
-        Some(rate)
-    });
-    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new);
-    Some(EmulateConfig { rate: rate?, servers: servers? })
 }
 
 pub(super) fn read_path(report: &mut Report, item: &Item<'_>, folder: &Path) -> Option<PathBuf> {
@@ -361,11 +315,12 @@ fn read_volume(
     name: &str,
     mut table: Table<'_>,
     folder: &Path,
-    stores: &[StoreDraft],
+    (stores, groups): (&[StoreDraft], &[GroupDraft<'_>]),
 ) -> VolumeDraft {
     let (key, header) = (table.key.clone(), table.header.clone());
-    let store_item = table.take("store");
-    let store = read_store_name(report, store_item, &table, stores);
+    let group_item = table.take("group");
+    let group = group_item.as_ref().map(|item| read_group_name(report, item, groups));
+    let store = read_volume_store(report, &mut table, stores, group.flatten().map(|group| &groups[group]));
     let mut path_span = header.clone();
     let path_item = table.take("path");
     // A refused path still says that the volume is no slice.
@@ -385,23 +340,15 @@ fn read_volume(
     let offset = require(report, &mut table, "offset");
     let size = require(report, &mut table, "size");
     let scheduler = store.map(|store| stores[store].config.scheduler);
-    let promise = table.take("sla").and_then(|item| read_promise(report, &item, scheduler));
-    let reservation = table.take("reservation").and_then(|item| {
-        let known = scheduler.is_none_or(SchedulerKind::knows_reservations);
-        read_reserved(report, &item, known, scheduler, Slo::with_reservation)
-    });
-    let limit = table.take("limit").and_then(|item| {
-        let known = scheduler.is_none_or(SchedulerKind::knows_limits);
-        let limit = read_reserved(report, &item, known, scheduler, Slo::with_limit)?;
-        // mClock reserves the promised rate where no other reservation is given.
-        let promised = || promise.as_ref().and_then(Slo::envelope).map(Envelope::rate);
-        if let Some(least) = reservation.or_else(promised).filter(|least| limit < *least) {
-            let message = format!("{limit} are less than the reservation of {least}");
-            item.refuse(report, message, "raise the limit, or lower the reservation or the promised rate");
-        }
-        Some(limit)
-    });
-    let slo = read_shares(report, &mut table, promise, scheduler);
+    let cost = read_volume_cost(report, &mut table, store.map(|store| &stores[store].config.cost));
+    let request_max = table.take("request_max").and_then(|item| read_request_max(report, &item));
+    // A refused group still says that the volume has no promise of its own.
+    let member = group.flatten().map(|group| read_member(report, &mut table, group, &groups[group]));
+    let agreement = match (group, member) {
+        (None, _) => Agreement::read(report, &mut table, scheduler),
+        (Some(_), Some(member)) => Agreement::of_group(&groups[member.group].config),
+        (Some(_), None) => Agreement::unknown(&mut table),
+    };
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
@@ -420,11 +367,15 @@ fn read_volume(
         path,
         offset: offset.as_ref().map_or(0, |(offset, _)| *offset),
         size: size.as_ref().map(|(size, _)| *size),
-        slo: reserved(slo, reservation, limit),
+        slo: agreement.slo.clone(),
+        member,
+        cost,
+        request_max: request_max.unwrap_or(crate::catalogue::PAYLOAD_MAX),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
     };
+    agreement.check_covers(report, &config);
     if let (true, Some(store)) = (is_slice, store)
         && stores[store].config.path.is_none()
     {
@@ -444,7 +395,48 @@ fn read_volume(
     VolumeDraft { config, key, header, store_known: store.is_some(), path_span, offset, size, size_refused }
 }
 
-fn read_store_name(
+fn read_volume_cost(report: &mut Report, table: &mut Table<'_>, store: Option<&CostModel>) -> CostModel {
+    let base = store.cloned().unwrap_or_default();
+    match table.take("cost") {
+        Some(item) => read_cost(report, &item, &base),
+        None => base,
+    }
+}
+
+fn read_request_max(report: &mut Report, item: &Item<'_>) -> Option<u32> {
+    let bytes = item.bytes(report)?;
+    if !REQUEST_MAX.contains(&bytes) || !bytes.is_multiple_of(REQUEST_STEP) {
+        let message = format!("{} cannot be the largest request", super::ShownBytes(bytes));
+        item.refuse(report, message, "write a multiple of 4 KiB from \"64 KiB\" to \"32 MiB\"");
+        return None;
+    }
+    u32::try_from(bytes).ok()
+}
+
+/// The store of a volume: that of its group, if it has one.
+fn read_volume_store(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    stores: &[StoreDraft],
+    group: Option<&GroupDraft<'_>>,
+) -> Option<usize> {
+    let item = table.take("store");
+    let Some(group) = group.filter(|group| group.store_known) else {
+        return read_store_name(report, item, table, stores);
+    };
+    let Some(item) = item else { return Some(group.config.store) };
+    let span = item.span.clone();
+    let store = read_store_name(report, Some(item), table, stores)?;
+    if store != group.config.store {
+        let (group_name, name) = (&group.config.name, &stores[group.config.store].config.name);
+        let message = format!("its group {group_name:?} is of store {name:?}");
+        let remedy = "remove this line, or choose a group of this store";
+        report.add(span, format!("{}.store", table.key), message, remedy);
+    }
+    Some(store)
+}
+
+pub(super) fn read_store_name(
     report: &mut Report,
     item: Option<Item<'_>>,
     table: &Table<'_>,
@@ -465,150 +457,22 @@ fn read_store_name(
         report.add(table.header.clone(), format!("{}.store", table.key), message, remedy);
         return None;
     };
+    find(report, &item, &names, "store")
+}
+
+/// Which of `names`, the sections of this `kind`, the item names.
+pub(super) fn find(report: &mut Report, item: &Item<'_>, names: &[&str], kind: &str) -> Option<usize> {
     let text = item.text(report)?;
     let found = names.iter().position(|name| *name == text);
     if found.is_none() {
-        let remedy = match (closest(text, &names), names.is_empty()) {
+        let remedy = match (closest(text, names), names.is_empty()) {
             (Some(close), _) => format!("did you mean {close:?}?"),
-            (None, true) => format!("add a section [store.{text}]"),
+            (None, true) => format!("add a section [{kind}.{text}]"),
             (None, false) => format!("write one of {}", names.join(", ")),
         };
-        item.refuse(report, format!("there is no store {text:?}"), remedy);
+        item.refuse(report, format!("there is no {kind} {text:?}"), remedy);
     }
     found
-}
-
-/// One class, or a list of them for a scheduler that knows classes.
-fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<SchedulerKind>) -> Option<Slo> {
-    if !item.is_list() {
-        return read_sla(report, item).map(Slo::guaranteed);
-    }
-    let classes = item.list(report, SLA_FORM)?;
-    if let Some(scheduler) = scheduler.filter(|kind| classes.len() > 1 && !kind.knows_classes()) {
-        let message = format!("{scheduler} knows one class, and these are {}", classes.len());
-        item.refuse(report, message, "keep one of them, or write scheduler = \"nested\" in the store");
-        return None;
-    }
-    let read: Vec<Option<Envelope>> = classes.iter().map(|class| read_sla(report, class)).collect();
-    let envelopes: Vec<Envelope> = read.into_iter().collect::<Option<_>>()?;
-    let slo = Slo::nested(&envelopes);
-    if let Err(error) = slo {
-        let remedy = "list the innermost class first; burst, rate and latency may only grow outward";
-        item.refuse(report, error.to_string(), remedy);
-    }
-    slo.ok()
-}
-
-/// The promise, if there is one, with what says how the volume shares.
-fn read_shares(
-    report: &mut Report,
-    table: &mut Table<'_>,
-    promise: Option<Slo>,
-    scheduler: Option<SchedulerKind>,
-) -> Slo {
-    let interactive = table.take("interactive");
-    let interactive = interactive.map(|item| read_interactive(report, &item, scheduler, promise.is_some()));
-    let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
-    let weight = weight.and_then(Weight::new).unwrap_or_default();
-    let slo = promise.unwrap_or_else(Slo::background).with_weight(weight);
-    if interactive.unwrap_or(false) { slo.with_interactive() } else { slo }
-}
-
-/// `interactive` is a class of its own for volumes without a promise, where the scheduler has such a class.
-fn read_interactive(
-    report: &mut Report,
-    item: &Item<'_>,
-    scheduler: Option<SchedulerKind>,
-    promised: bool,
-) -> bool {
-    let interactive = item.flag(report).unwrap_or(false);
-    if let Some(scheduler) = scheduler.filter(|kind| !kind.knows_interactive()) {
-        let remedy = "remove this line, or write scheduler = \"cello\" in the store";
-        item.refuse(report, format!("{scheduler} makes no difference between volumes by it"), remedy);
-    } else if interactive && promised {
-        let message = "a volume with an sla is in the real-time class already";
-        item.refuse(report, message, "remove this line, or the sla");
-    }
-    interactive
-}
-
-/// A rate that only some schedulers know what to do with.
-fn read_reserved(
-    report: &mut Report,
-    item: &Item<'_>,
-    known: bool,
-    scheduler: Option<SchedulerKind>,
-    check: impl Fn(Slo, Rate) -> Result<Slo, SloError>,
-) -> Option<Rate> {
-    let rate = item.rate(report)?;
-    if let Some(scheduler) = scheduler.filter(|_| !known) {
-        let message = format!("{scheduler} does not use it, so it would promise something that nobody keeps");
-        item.refuse(report, message, "remove this line, or write scheduler = \"mclock\" in the store");
-        return None;
-    }
-    if let Err(error) = check(Slo::background(), rate) {
-        item.refuse(report, error.to_string(), sla_remedy(error));
-        return None;
-    }
-    Some(rate)
-}
-
-/// `slo` with rates that have been checked one by one.
-fn reserved(slo: Slo, reservation: Option<Rate>, limit: Option<Rate>) -> Slo {
-    let slo = match reservation {
-        Some(rate) => slo.clone().with_reservation(rate).unwrap_or(slo),
-        None => slo,
-    };
-    match limit {
-        Some(rate) => slo.clone().with_limit(rate).unwrap_or(slo),
-        None => slo,
-    }
-}
-
-fn read_sla(report: &mut Report, item: &Item<'_>) -> Option<Envelope> {
-    let mut table = item.table(report, SLA_FORM)?;
-    let burst_item = table.require(report, "burst", SLA_FORM);
-    let rate_item = table.require(report, "rate", SLA_FORM);
-    let latency_item = table.require(report, "latency", SLA_FORM);
-    table.finish(report);
-    let burst = burst_item.as_ref().and_then(|item| {
-        let burst = item.requests(report)?;
-        if burst < Cost::ONE {
-            let message =
-                format!("a burst of {burst} holds no whole request, so the promise would cover none");
-            item.refuse(report, message, "write a burst of at least 1");
-            return None;
-        }
-        Some(burst)
-    });
-    let rate = rate_item.as_ref().and_then(|item| item.rate(report));
-    let latency = latency_item.as_ref().and_then(|item| item.time(report));
-
-    // Each value is checked by itself, so that one that is refused hides nothing about the others.
-    let (some_burst, some_rate, some_latency) = (Cost::ONE, Rate::per_second(1), Span::from_millis(1));
-    let checks = [
-        (&burst_item, burst.map(|burst| Envelope::new(burst, some_rate, some_latency))),
-        (&rate_item, rate.map(|rate| Envelope::new(some_burst, rate, some_latency))),
-        (&latency_item, latency.map(|latency| Envelope::new(some_burst, some_rate, latency))),
-    ];
-    for (item, result) in checks {
-        if let (Some(item), Some(Err(error))) = (item, result) {
-            item.refuse(report, error.to_string(), sla_remedy(error));
-        }
-    }
-    Envelope::new(burst?, rate?, latency?).ok()
-}
-
-fn sla_remedy(error: SloError) -> String {
-    match error {
-        SloError::ZeroRate | SloError::ZeroLatency => {
-            "write a value above 0; without a promise, leave sla out".to_owned()
-        }
-        SloError::RateTooLarge => format!("write at most \"{}\"", Envelope::RATE_MAX),
-        SloError::BurstTooLarge => format!("write at most {}", Envelope::BURST_MAX),
-        SloError::LatencyTooLarge => format!("write at most \"{}\"", Envelope::LATENCY_MAX),
-        _ => "choose another value".to_owned(),
-    }
 }
 
 fn read_in_flight(report: &mut Report, item: &Item<'_>) -> Option<u64> {

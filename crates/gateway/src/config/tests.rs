@@ -71,6 +71,12 @@ fn problems_of(more: &str) -> Vec<String> {
     error.problems.iter().map(shown).collect()
 }
 
+fn constant_rate(rate: Rate, servers: u32) -> EmulateConfig {
+    let servers = NonZeroU32::new(servers).expect("not zero");
+    let model = evenkeel_device::spec::Model::ConstantRate { rate, servers, capacity: None };
+    EmulateConfig { device: evenkeel_device::Spec::new(model).expect("fine") }
+}
+
 #[track_caller]
 fn assert_refused(more: &str, expected: &str) {
     assert_eq!(problems_of(more), [expected]);
@@ -105,9 +111,12 @@ fn every_key_is_read() {
             spare: SpareTo::Flows,
             tuning: Tuning::for_store(16, 4),
             depth: nonzero(16),
+            adaptive: None,
+            cost: CostModel::PER_REQUEST,
             direct: true,
             cpu: Some(0),
-            emulate: Some(EmulateConfig { rate: Rate::per_second(1_000), servers: nonzero(4) }),
+            emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
+            hybrid: None,
         }]
     );
     let envelope = Envelope::new(Cost::from_millis(2_500), Rate::from_millis(62_500), Span::from_millis(100));
@@ -119,6 +128,9 @@ fn every_key_is_read() {
         offset: 4096,
         size: Some(1 << 30),
         slo,
+        member: None,
+        cost: CostModel::PER_REQUEST,
+        request_max: 32 << 20,
         read_only: true,
         in_flight_max: 64 << 10,
         description: "orders database".into(),
@@ -160,7 +172,7 @@ fn defaults_are_as_documented() {
 
 #[test]
 fn the_example_is_accepted_also_with_every_default_spelt_out() {
-    assert_eq!(parsed(EXAMPLE).volumes.len(), 3);
+    assert_eq!((parsed(EXAMPLE).volumes.len(), parsed(EXAMPLE).groups.len()), (5, 1));
     // Every commented line that looks like a key is uncommented, save those that change a default.
     let all: String = EXAMPLE
         .lines()
@@ -608,7 +620,7 @@ proptest! {
 
     #[test]
     fn text_that_looks_like_toml_is_parsed_or_refused(
-        text in "(\\[(gateway|store\\.a|volume\\.b|\"\")\\]\n|(path|size|offset|sla|listen|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
+        text in "(\\[(gateway|store\\.a|volume\\.b|group\\.c|store\\.a\\.cost|\"\")\\]\n|(path|size|offset|sla|listen|group|limit|depth|cost|read|x\\.y) = (\"[a-z0-9 :/]*\"|[0-9.e-]{0,8}|\\{[a-z= 1,]*\\}|\\[.{0,4}\\])\n|.{0,3}){0,12}"
     ) {
         check_total(&text);
     }
@@ -631,4 +643,62 @@ proptest! {
     fn swapped_lines_are_parsed_or_refused(order in Just(FULL.lines().collect::<Vec<_>>()).prop_shuffle()) {
         check_total(&order.join("\n"));
     }
+}
+
+const SMALL_FLASH: &str = "kind = \"flash\"\ncapacity = \"64 KiB\"\npage = \"2 KiB\"\npages_per_block = 4\n\
+    blocks_per_die = 8\ndies_per_channel = 2\nread = \"25 us\"\nprogram = \"200 us\"\nerase = \"2 ms\"\n";
+
+#[test]
+fn any_device_can_be_emulated() {
+    let device = |more: &str| parsed(&format!("{BASE}{more}")).stores[0].clone();
+    let named = device("emulate = \"microsoft-ssd\"\n");
+    // Eight dies; nothing is known about how many requests a second promises may count on.
+    assert_eq!((named.depth.get(), named.capacity), (8, None));
+    assert_eq!(named.emulate.map(|it| it.device), evenkeel_device::Spec::named("microsoft-ssd"));
+    let inline = device(
+        "[store.pool.emulate]\nkind = \"raid\"\nlevel = 1\n\
+         members = { device = \"flashsim-2009\", count = 2 }\n",
+    );
+    let emulate = inline.emulate.expect("an array");
+    assert_eq!((emulate.device.model().kind(), emulate.device.capacity()), ("raid", Some(1 << 30)));
+    assert_eq!((inline.depth.get(), emulate.rate()), (2, None));
+}
+
+#[test]
+fn a_device_in_a_file_of_its_own_is_read_with_the_configuration() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("evenkeel.toml");
+    let parse_here = |more: &str| parse(&format!("{BASE}{more}"), &file);
+    std::fs::write(folder.path().join("drive.toml"), SMALL_FLASH.replace("8", "16")).expect("written");
+    let config = parse_here("emulate = { file = \"drive.toml\" }").expect("fine");
+    assert_eq!(config.stores[0].depth.get(), 2);
+    let said = |more| parse_here(more).expect_err("refused").problems[0].message.clone();
+    assert!(said("emulate = { file = \"none.toml\" }").contains("none.toml: No such file"));
+    std::fs::write(folder.path().join("drive.toml"), "kind = \"flush\"").expect("written");
+    let message = said("emulate = { file = \"drive.toml\" }");
+    assert!(message.contains("drive.toml:1:8: kind: \"flush\" is not known here"), "{message}");
+}
+
+#[test]
+fn emulated_devices_that_cannot_be_are_refused_in_place() {
+    assert_refused(
+        "emulate = \"microsoft-sdd\"",
+        "[\"microsoft-sdd\"] store.pool.emulate: no drive is called \"microsoft-sdd\"; \
+         did you mean \"microsoft-ssd\"?",
+    );
+    let flash = format!("[store.pool.emulate]\n{SMALL_FLASH}");
+    let said = problems_of(&flash);
+    assert!(said[0].contains("store.pool.emulate.capacity: 65536 B do not leave 5 blocks"), "{said:?}");
+    let said = problems_of(&flash.replace("\"25 us\"", "25"));
+    assert!(said[0].starts_with("[25] store.pool.emulate.read: 25 has no unit"), "{said:?}");
+}
+
+#[test]
+fn volumes_must_fit_on_the_emulated_device() {
+    let flash = format!("[store.pool.emulate]\n{}", SMALL_FLASH.replace("= 8", "= 16"));
+    assert_refused(
+        &format!("{flash}[volume.a]\noffset = \"32 KiB\"\nsize = \"64 KiB\"\n"),
+        "[\"64 KiB\"] volume.a.size: the volume ends at 96 KiB on an emulated device of 64 KiB; \
+         make the volume smaller, or emulate a larger device",
+    );
 }

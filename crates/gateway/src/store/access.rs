@@ -17,7 +17,9 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Completion, FlowId, Input, Outcome, Output, Record, Submission, Ticket, Time};
+use evenkeel_core::{
+    Completion, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
+};
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
 
@@ -46,6 +48,8 @@ pub(super) struct Slot {
     /// When the backing and the device model were done with it, on the model's clock.
     pub(super) access_over: Option<Time>,
     pub(super) device_over: Option<Time>,
+    /// The disk time that the device model tells.
+    pub(super) disk_time: Option<Span>,
 }
 
 impl Store {
@@ -55,7 +59,7 @@ impl Store {
             match output {
                 Output::Submit(submission) => self.start_access(now, submission)?,
                 Output::Reply(record) => {
-                    if let Some(connection) = self.finish(&record) {
+                    if let Some(connection) = self.finish(now, &record) {
                         self.send_early(connection)?;
                     }
                 }
@@ -76,7 +80,9 @@ impl Store {
     pub(super) fn advance_device(&mut self, now: Time) -> io::Result<()> {
         while let Some(finished) = self.device.as_mut().and_then(|device| device.poll_completion(now)) {
             let index = finished.token as u32;
-            self.slots[index as usize].device_over = Some(finished.at);
+            let slot = &mut self.slots[index as usize];
+            slot.device_over = Some(finished.at);
+            slot.disk_time = Some(finished.busy);
             self.complete_if_over(index)?;
         }
         Ok(())
@@ -204,6 +210,7 @@ impl Store {
 
     /// Takes in the result of a step; whether another step follows.
     fn continue_access(&mut self, index: u32, result: i32) -> io::Result<bool> {
+        let result = self.judge_result(index, result);
         let again = self.slots[index as usize].steps.take_in(result);
         if again {
             self.push_access(index)?;
@@ -212,24 +219,35 @@ impl Store {
     }
 
     pub(super) fn complete(&mut self, at: Time, index: u32, outcome: Outcome) {
-        let ticket = self.slots[index as usize].ticket.expect("only a dispatched request completes");
-        self.complete_ticket(at, ticket, outcome);
+        let slot = &self.slots[index as usize];
+        let completion = Completion::new(slot.ticket.expect("only a dispatched request completes"), outcome);
+        let completion = slot.disk_time.map_or(completion, |disk_time| completion.with_service(disk_time));
+        self.complete_ticket(at, completion);
     }
 
-    pub(super) fn complete_ticket(&mut self, at: Time, ticket: Ticket, outcome: Outcome) {
-        let known = self.engine.handle_input(at, Input::Completion(Completion::new(ticket, outcome)));
+    pub(super) fn complete_ticket(&mut self, at: Time, completion: Completion) {
+        let known = self.engine.handle_input(at, Input::Completion(completion));
         assert!(known.is_ok(), "each ticket is completed once");
     }
 
     /// The request is over: into the ledger, and its answer to the client, whose connection is returned. A
     /// copy of a hybrid store has none.
-    fn finish(&mut self, record: &Record) -> Option<u32> {
+    fn finish(&mut self, at: Time, record: &Record) -> Option<u32> {
         self.ledger.record(record);
+        if let Some(depth) = self.depth_control.as_mut().and_then(|control| control.handle_record(at, record))
+        {
+            self.engine.set_depth(depth);
+            self.depth_changes += 1;
+        }
         if self.tiers.is_some() && self.forget_copy(record.request.id) {
             return None;
         }
         let slot = self.slots.remove(record.request.id.0 as usize);
         debug_assert_eq!(FlowId(slot.volume), record.request.flow);
+        if let Some(group) = self.volumes[slot.volume as usize].group {
+            let request = Request { flow: group, ..record.request };
+            self.ledger.record(&Record { request, ..*record });
+        }
         let header = simple_reply(slot.steps.error, slot.cookie);
         let mut data = None;
         match slot.buffer {

@@ -209,9 +209,9 @@ impl std::fmt::Debug for Command {
         f.write_str(match self {
             Self::Serve(_) => "Serve",
             Self::Accounts(_) => "Accounts",
-            Self::HybridStatus(_) => "HybridStatus",
             Self::MapCommitted(_) => "MapCommitted",
             Self::Reschedule(_) => "Reschedule",
+            Self::FailSyncs(_) => "FailSyncs",
             Self::Drain(_) => "Drain",
         })
     }

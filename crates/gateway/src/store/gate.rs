@@ -43,6 +43,11 @@ impl Gates {
         Self { fast: gate(fast_depth), slow: gate(slow_depth), look_ahead }
     }
 
+    /// Accesses that may be at both devices.
+    pub(super) const fn depth(&self) -> u32 {
+        self.fast.depth + self.slow.depth
+    }
+
     /// Whether `waiting` may go now; otherwise it will be told by [`Gates::leave`].
     pub(super) fn enter(&mut self, tier: Tier, waiting: Waiting) -> bool {
         let gate = self.gate(tier);

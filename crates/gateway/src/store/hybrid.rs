@@ -15,7 +15,9 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Cost, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time};
+use evenkeel_core::{
+    Completion, Cost, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time,
+};
 use evenkeel_nbd::{Command, ErrorCode};
 use evenkeel_tiering::{Copy, Fault, Hybrid, HybridRequest, Output, Tier, TierAccess};
 use io_uring::{opcode, types};
@@ -33,6 +35,8 @@ use crate::server::HybridStatus;
 
 /// Marks the numbers of copies among those of requests.
 const COPY: u64 = 1 << 32;
+/// The name of the migration flow among the accounts.
+pub(super) const MIGRATION_NAME: &str = "(migration)";
 /// The flush that ends the store.
 const LAST_FLUSH: u64 = u64::MAX;
 
@@ -122,6 +126,11 @@ impl Tiers {
         self.migration
     }
 
+    /// Accesses that may be at both devices.
+    pub(super) const fn depth(&self) -> u32 {
+        self.gates.depth()
+    }
+
     pub(super) fn wants_more(&self) -> bool {
         self.gates.want_more()
     }
@@ -147,11 +156,10 @@ impl Tiers {
         matches!(self.end, End::Over(_))
     }
 
-    pub(super) fn status(&self, store: &str) -> HybridStatus {
+    pub(super) fn status(&self) -> HybridStatus {
         let (slots_used, slots) = self.hybrid.slots();
         let counts = self.hybrid.counts();
         HybridStatus {
-            store: store.to_owned(),
             slots_used,
             slots,
             cluster_bytes: self.hybrid.geometry().cluster_bytes(),
@@ -325,6 +333,8 @@ impl Store {
         if matches!(-result, libc::EINTR | libc::EAGAIN) {
             return self.push_sync(tier);
         }
+        let result = if self.syncs_to_fail > 0 { -libc::EIO } else { result };
+        self.syncs_to_fail = self.syncs_to_fail.saturating_sub(1);
         if result < 0 {
             let error = io::Error::from_raw_os_error(-result);
             tracing::error!(store = %self.name, ?tier, %error,
@@ -429,7 +439,8 @@ impl Store {
         let CopyJob { copy, ticket, .. } = tiers.copies[index as usize];
         let ticket = ticket.expect("only a dispatched copy ends");
         tiers.hybrid.on_copy_done(copy.id, succeeded);
-        self.complete_ticket(now, ticket, if succeeded { Outcome::Done } else { Outcome::Failed });
+        let outcome = if succeeded { Outcome::Done } else { Outcome::Failed };
+        self.complete_ticket(now, Completion::new(ticket, outcome));
         self.follow(now)
     }
 

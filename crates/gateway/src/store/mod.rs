@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{Engine, FlowId, Slo, Time};
+use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -33,12 +33,14 @@ use slab::Slab;
 
 use crate::backing::{HybridParts, Slice};
 use crate::buffers::Pool;
+use crate::config::MemberConfig;
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, Ring, Tag};
-use crate::server::{HybridStatus, VolumeAccount};
+use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
 mod connection;
+mod faults;
 mod gate;
 mod hybrid;
 mod map_thread;
@@ -62,13 +64,13 @@ pub(crate) enum Command {
     /// Serve this negotiated connection.
     Serve(Session),
     /// Send the accounts of all volumes.
-    Accounts(SyncSender<Vec<VolumeAccount>>),
-    /// Send how the devices of a hybrid store are used.
-    HybridStatus(SyncSender<Option<HybridStatus>>),
+    Accounts(SyncSender<Accounts>),
     /// The map thread has made changes durable, or could not.
     MapCommitted(bool),
     /// Use this scheduler from now on; waiting requests move over.
     Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Let so many syncs fail.
+    FailSyncs(u32),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
     Drain(Instant),
 }
@@ -76,8 +78,7 @@ pub(crate) enum Command {
 /// How a store's thread ended.
 #[derive(Debug)]
 pub(crate) struct StoreEnd {
-    pub(crate) accounts: Vec<VolumeAccount>,
-    pub(crate) hybrid: Option<HybridStatus>,
+    pub(crate) accounts: Accounts,
     /// Requests that were not answered within the drain timeout.
     pub(crate) abandoned: usize,
     pub(crate) result: io::Result<()>,
@@ -94,6 +95,9 @@ pub(crate) struct Parts {
     pub(crate) direct: bool,
     /// What makes the files the devices of a hybrid store.
     pub(crate) hybrid: Option<HybridParts>,
+    pub(crate) depth_control: Option<DepthControl>,
+    /// Groups by name, with what they are promised.
+    pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
 }
@@ -102,16 +106,28 @@ pub(crate) struct VolumeParts {
     pub(crate) name: String,
     pub(crate) export: Export,
     pub(crate) slice: Slice,
+    /// Its first byte within the store, and on an emulated device.
+    pub(crate) place: u64,
     pub(crate) slo: Slo,
+    /// With the index into [`Parts::groups`].
+    pub(crate) member: Option<MemberConfig>,
+    pub(crate) cost: CostModel,
     pub(crate) in_flight_max: u64,
 }
 
 struct Volume {
     name: Arc<str>,
+    /// The flow of its group.
+    group: Option<FlowId>,
     export: Export,
     slice: Slice,
+    cost: CostModel,
+    /// Its first byte within the store, and on an emulated device.
+    place: u64,
     in_flight: u64,
     in_flight_max: u64,
+    /// How many faults of its file a FLUSH has told.
+    faults_told: u64,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
     /// The connection that was first in `waiting` is being let in.
@@ -129,8 +145,15 @@ pub(crate) struct Store {
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
+    /// By file.
+    faults: Vec<faults::Faults>,
+    syncs_to_fail: u32,
     direct: bool,
     tiers: Option<Box<hybrid::Tiers>>,
+    depth_control: Option<DepthControl>,
+    depth_changes: u64,
+    /// Names of groups; their flows are numbered behind those of the volumes.
+    groups: Vec<String>,
     volumes: Vec<Volume>,
     slots: Slab<Slot>,
     connections: Slab<Box<Connection>>,
@@ -178,9 +201,14 @@ impl Store {
             engine: parts.engine,
             ledger: Ledger::new(),
             device: parts.device,
+            faults: vec![faults::Faults::default(); parts.files.len()],
+            syncs_to_fail: 0,
             files: parts.files,
             direct: parts.direct,
             tiers: None,
+            depth_control: parts.depth_control,
+            depth_changes: 0,
+            groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
             connections: Slab::with_capacity(16),
@@ -191,8 +219,15 @@ impl Store {
             completed: Vec::with_capacity(1024),
             drain_deadline: None,
         };
+        let first_group = u32::try_from(parts.volumes.len()).map_err(io::Error::other)?;
+        for (number, (name, slo)) in (first_group..).zip(parts.groups) {
+            let now = store.clock.now();
+            store.ledger.configure(now, FlowId(number), &slo);
+            store.engine.handle_input(now, Input::Add(FlowId(number), slo)).map_err(io::Error::other)?;
+            store.groups.push(name);
+        }
         for volume in parts.volumes {
-            store.add_volume(volume)?;
+            store.add_volume(volume, first_group)?;
         }
         if let Some(parts) = parts.hybrid {
             store.add_tiers(parts)?;
@@ -208,7 +243,7 @@ impl Store {
             result = result.and(tiers.close());
             in_flight = !tiers.is_over();
         }
-        let hybrid = self.tiers.as_ref().map(|tiers| tiers.status(&self.name));
+        self.report_untold_faults();
         let accounts = self.accounts();
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
@@ -219,7 +254,7 @@ impl Store {
             // The kernel takes a ring apart in its own time; the files must be free at once.
             self.files.iter().for_each(crate::backing::unlock);
         }
-        StoreEnd { accounts, hybrid, abandoned, result }
+        StoreEnd { accounts, abandoned, result }
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -275,10 +310,6 @@ impl Store {
                 let _ = answer.try_send(self.accounts());
                 Ok(())
             }
-            Command::HybridStatus(answer) => {
-                let _ = answer.try_send(self.tiers.as_ref().map(|tiers| tiers.status(&self.name)));
-                Ok(())
-            }
             Command::MapCommitted(succeeded) => self.on_map_committed(now, succeeded),
             Command::Reschedule(scheduler) => {
                 let name = scheduler.name();
@@ -288,37 +319,49 @@ impl Store {
                 }
                 Ok(())
             }
+            Command::FailSyncs(count) => {
+                self.syncs_to_fail += count;
+                Ok(())
+            }
             Command::Drain(deadline) => self.start_draining(now, deadline),
         }
     }
 
-    fn add_volume(&mut self, parts: VolumeParts) -> io::Result<()> {
+    fn add_volume(&mut self, parts: VolumeParts, first_group: u32) -> io::Result<()> {
         let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
         let now = self.clock.now();
         self.ledger.configure(now, flow, &parts.slo);
-        self.engine
-            .handle_input(now, evenkeel_core::Input::Configure(flow, parts.slo))
-            .map_err(io::Error::other)?;
+        let group = parts.member.map(|member| FlowId(first_group + member.group as u32));
+        let input = match (group, parts.member) {
+            (Some(group), Some(MemberConfig { weight, limit, .. })) => {
+                Input::Join(flow, Membership { group, weight, limit })
+            }
+            _ => Input::Add(flow, parts.slo),
+        };
+        self.engine.handle_input(now, input).map_err(io::Error::other)?;
         self.volumes.push(Volume {
             name: parts.name.into(),
+            group,
             export: parts.export,
             slice: parts.slice,
+            cost: parts.cost,
+            place: parts.place,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
+            faults_told: 0,
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });
         Ok(())
     }
 
-    /// Makes it a hybrid store; its copies are a flow behind those of the volumes.
+    /// Makes it a hybrid store; its copies are a flow behind those of volumes and groups.
     fn add_tiers(&mut self, parts: HybridParts) -> io::Result<()> {
-        let migration = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
+        let flows = self.volumes.len() + self.groups.len();
+        let migration = FlowId(u32::try_from(flows).map_err(io::Error::other)?);
         let (now, slo) = (self.clock.now(), Slo::background());
         self.ledger.configure(now, migration, &slo);
-        self.engine
-            .handle_input(now, evenkeel_core::Input::Configure(migration, slo))
-            .map_err(io::Error::other)?;
+        self.engine.handle_input(now, Input::Add(migration, slo)).map_err(io::Error::other)?;
         let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
         self.tiers = Some(Box::new(tiers));
         Ok(())
@@ -347,19 +390,36 @@ impl Store {
         }
     }
 
-    fn accounts(&self) -> Vec<VolumeAccount> {
+    fn accounts(&self) -> Accounts {
         let now = self.clock.now();
-        let account = |(index, volume): (usize, &Volume)| {
+        let first_group = self.volumes.len();
+        let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;
-            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), account })
+            let group = volume.group.and_then(|flow| self.groups.get(flow.0 as usize - first_group)).cloned();
+            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), group, account })
         };
-        let mut accounts: Vec<_> = self.volumes.iter().enumerate().filter_map(account).collect();
-        let migration = self.tiers.as_ref().map(|tiers| tiers.migration());
-        accounts.extend(migration.and_then(|flow| {
-            let account = self.ledger.account(now, flow)?;
-            Some(VolumeAccount { volume: "(migration)".to_owned(), store: self.name.clone(), account })
-        }));
-        accounts
+        let group = |(index, group): (usize, &String)| {
+            let account = self.ledger.account(now, FlowId((first_group + index) as u32))?;
+            Some(GroupAccount { group: group.clone(), store: self.name.clone(), account })
+        };
+        let migration = |tiers: &hybrid::Tiers| {
+            let account = self.ledger.account(now, tiers.migration())?;
+            let volume = hybrid::MIGRATION_NAME.to_owned();
+            Some(VolumeAccount { volume, store: self.name.clone(), group: None, account })
+        };
+        let tiers = self.tiers.as_deref();
+        let volumes = self.volumes.iter().enumerate().filter_map(volume);
+        Accounts {
+            volumes: volumes.chain(tiers.and_then(migration)).collect(),
+            groups: self.groups.iter().enumerate().filter_map(group).collect(),
+            stores: vec![StoreAccount {
+                store: self.name.clone(),
+                scheduler: self.engine.scheduler_name(),
+                depth: tiers.map_or(self.engine.depth(), hybrid::Tiers::depth),
+                depth_changes: self.depth_changes,
+                hybrid: tiers.map(hybrid::Tiers::status),
+            }],
+        }
     }
 
     fn start_draining(&mut self, now: Time, deadline: Instant) -> io::Result<()> {

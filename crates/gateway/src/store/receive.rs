@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use evenkeel_core::{Cost, FlowId, Input, Operation, Request, RequestId, Time};
+use evenkeel_core::{FlowId, Input, Operation, Request, RequestId, Time};
 use evenkeel_nbd::{Command, CommandFlags, ErrorCode, Refusal, RequestHeader, simple_reply};
 use io_uring::{opcode, types};
 
@@ -159,6 +159,7 @@ impl Store {
             pushed: now,
             access_over: None,
             device_over: None,
+            disk_time: None,
         }) as u32;
         if command == Command::Write {
             connection.receive = Receiving::Payload { slot, filled: 0 };
@@ -200,11 +201,14 @@ impl Store {
             id: RequestId(u64::from(index)),
             flow: FlowId(slot.volume),
             operation,
-            offset: self.volumes[slot.volume as usize].slice.offset + slot.offset,
+            offset: self.volumes[slot.volume as usize].place + slot.offset,
             length: slot.steps.length,
-            cost: Cost::ONE,
+            cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.steps.length),
         };
         self.ledger.on_arrival(now, &request);
+        if let Some(group) = self.volumes[slot.volume as usize].group {
+            self.ledger.on_arrival(now, &Request { flow: group, ..request });
+        }
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "every volume's flow is configured before its first connection");
     }

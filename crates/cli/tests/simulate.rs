@@ -1,0 +1,194 @@
+//! `evenkeel simulate` and `evenkeel compare` as users run them, on the scenarios of the repository.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("no JSON: {}", self.stderr))
+    }
+}
+
+fn run(arguments: &[&str]) -> Run {
+    let output = Command::cargo_bin("evenkeel")
+        .expect("the binary is built")
+        .current_dir(root())
+        .args(arguments)
+        .output()
+        .expect("it starts");
+    Run {
+        code: output.status.code().expect("it exits"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn flow<'v>(summary: &'v Value, name: &str) -> &'v Value {
+    let flows = summary["flows"].as_array().expect("a list of flows");
+    flows.iter().find(|flow| flow["name"] == name).expect("the flow is there")
+}
+
+#[test]
+fn every_scenario_of_the_repository_runs_and_keeps_its_promises() {
+    let mut count = 0;
+    for entry in root().join("scenarios").read_dir().expect("there are scenarios") {
+        let path = entry.expect("readable").path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let ran = run(&["simulate", path.to_str().expect("UTF-8"), "--json"]);
+            assert_eq!(ran.code, 0, "{}: {}{}", path.display(), ran.stdout, ran.stderr);
+            let served = ran.json()["served_iops"].as_f64().expect("a number");
+            assert!(served > 1.0, "{}", path.display());
+            assert!(!ran.json()["commit"].is_number());
+            count += 1;
+        }
+    }
+    assert!(count >= 9, "{count} scenarios");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_in_every_file() {
+    let folder = TempDir::new().expect("a folder");
+    let files = ["events.log", "requests.parquet", "summary.json", "latency.svg", "report.html"];
+    let written = ["a", "b"].map(|name| {
+        let out = folder.path().join(name);
+        let out = out.to_str().expect("UTF-8");
+        let arguments = [
+            "simulate",
+            "scenarios/pclock-case-1.toml",
+            "--seed",
+            "7",
+            "--events",
+            "--requests",
+            "--out",
+            out,
+        ];
+        assert_eq!(run(&arguments).code, 0);
+        files.map(|file| std::fs::read(Path::new(out).join(file)).expect("it was written"))
+    });
+    assert!(written[0] == written[1]);
+    let log = String::from_utf8(written[0][0].clone()).expect("text");
+    assert!(log.starts_with("0 configure flow=0 weight=1 ⟨0, 50 IOPS, 500 ms⟩\n"), "{}", &log[..200]);
+    assert_eq!(log.lines().filter(|line| line.contains(" arrival ")).count(), 1_000);
+    let report = String::from_utf8(written[0][4].clone()).expect("text");
+    assert!(report.contains("<svg") && !report.contains("<script"));
+}
+
+#[test]
+fn case_1_of_pclock_is_kept_by_pclock_only() {
+    let arguments =
+        ["compare", "scenarios/pclock-case-1.toml", "--schedulers", "pclock,wf2q+,fcfs", "--json"];
+    let ran = run(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let result = ran.json();
+    let longest_ms = |scheduler: usize| {
+        flow(&result["schedulers"][scheduler], "f_b")["latency_max_us"].as_f64().expect("a number") / 1e3
+    };
+    assert_eq!(longest_ms(0), 250.0);
+    assert!((480.0..=510.0).contains(&longest_ms(1)), "WF2Q+: {} ms", longest_ms(1));
+    assert_eq!(flow(&result["schedulers"][0], "f_b")["missed"], 0);
+    assert!(flow(&result["schedulers"][1], "f_b")["missed"].as_u64().expect("a number") > 100);
+}
+
+#[test]
+fn background_batches_are_done_sooner_when_they_get_the_spare_capacity() {
+    let summary = run(&["simulate", "scenarios/spikes-and-batches.toml", "--json"]).json();
+    let served = flow(&summary, "scan")["windows"]["served"].as_array().expect("a list").clone();
+    let done = |from: usize, to: usize| -> u64 {
+        served[from..to].iter().map(|window| window.as_u64().expect("a number")).sum()
+    };
+    let (flows, background) = (done(0, 60), done(180, 190));
+    assert_eq!(background, 1_000, "the whole batch within ten seconds");
+    assert!(flows < 1_000, "{flows} within a minute");
+}
+
+#[test]
+fn many_seeds_give_means_with_intervals_that_hold_the_theory() {
+    let ran = run(&["simulate", "scenarios/mm1.toml", "--seed", "1000", "--seeds", "20", "--json"]);
+    let result = ran.json();
+    let latency = &flow(&result, "customers")["latency_mean_us"];
+    let (mean, half) =
+        (latency["mean"].as_f64().expect("mean"), latency["half_width"].as_f64().expect("half"));
+    assert!((mean - 2_000.0).abs() <= half, "{mean} ± {half} us");
+    assert!(half < 60.0, "{half} us");
+    assert_eq!(result["seeds"].as_array().map(Vec::len), Some(20));
+}
+
+#[test]
+fn a_trace_is_replayed_as_it_is() {
+    let summary = run(&["simulate", "scenarios/trace-replay.toml", "--json"]).json();
+    let replayed = flow(&summary, "replayed");
+    assert_eq!((&replayed["offered"], &replayed["open"]), (&Value::from(120), &Value::from(0)));
+    let missing = TempDir::new().expect("a folder");
+    let file = missing.path().join("s.toml");
+    let text = std::fs::read_to_string(root().join("scenarios/trace-replay.toml")).expect("it is there");
+    std::fs::write(&file, text).expect("writable");
+    let ran = run(&["simulate", file.to_str().expect("UTF-8")]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("small-trace.spc"), "{}", ran.stderr);
+}
+
+#[test]
+fn broken_promises_are_exit_code_1() {
+    let ran = run(&["simulate", "scenarios/pclock-case-1.toml", "--scheduler", "wf2q+"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("f_b: broken: "), "{}", ran.stdout);
+}
+
+#[test]
+fn mistakes_are_exit_code_2_and_say_where() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, "duration = \"1 s\"\n[device]\nrat = \"1 IOPS\"\n[flow.a]\n").expect("writable");
+    let name = file.to_str().expect("UTF-8");
+    let ran = run(&["simulate", name]);
+    assert_eq!(ran.code, 2);
+    for part in [
+        "bad.toml:3:1",
+        "device.rat: unknown key",
+        "did you mean `rate`?",
+        "flow.a.workload: the key is missing",
+    ] {
+        assert!(ran.stderr.contains(part), "{part} is missing in {}", ran.stderr);
+    }
+    let ran = run(&["compare", name, "--schedulers", "fcfs", "--json"]);
+    assert_eq!((ran.code, &ran.json()["problems"][1]["line"]), (2, &Value::from(3)));
+    let ran = run(&["simulate", "scenarios/mm1.toml", "--scheduler", "fifo"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("there is no scheduler \"fifo\"; write one of pclock"), "{}", ran.stderr);
+    assert_eq!(run(&["simulate"]).code, 2);
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let ran = run(&["simulate", "--schema"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.json()["properties"]["flow"].is_object());
+}
+
+#[test]
+fn every_key_of_scenarios_is_in_the_reference() {
+    let schema = run(&["simulate", "--schema"]).json();
+    let text = std::fs::read_to_string(root().join("docs/simulator.md")).expect("it is there");
+    let mut tables = vec![&schema];
+    tables.extend(schema["$defs"].as_object().expect("definitions").values());
+    let keys = tables.iter().filter_map(|table| table["properties"].as_object()).flat_map(|keys| keys.keys());
+    let is_explained = |key: &&String| {
+        let forms = [format!("`{key}`"), format!("[{key}]"), format!("[{key}."), format!("{key} = ")];
+        forms.iter().any(|form| text.contains(form))
+    };
+    let missing: Vec<&String> = keys.filter(|key| !is_explained(key)).collect();
+    assert!(missing.is_empty(), "docs/simulator.md does not explain {missing:?}");
+}

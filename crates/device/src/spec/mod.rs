@@ -1,0 +1,258 @@
+//! Devices as text: any model, by a TOML file, an inline table or the name of a drive.
+//!
+//! ```text
+//!  "flashsim-2009" ──> named ─┐
+//!  kind = "raid", ... ────────┴─> Spec { description, sources, model } ──> capacity(), build() ──> Device
+//!                                          members: further Specs
+//!
+//!  a problem names its key, line and remedy; all problems of a text are told at once
+//! ```
+//!
+//! A [`Spec`] that exists can be built: every rule of its model has been checked.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use evenkeel_core::{Rate, Span};
+use evenkeel_strict::{ConfigError, Item, Report, Table};
+
+use crate::flash::linear;
+use crate::{Bus, ConstantRate, Device, Flash, LinearFlash, ParameterError, Raid, Servers};
+use crate::{flash, raid, servers};
+
+mod named;
+mod read;
+
+/// A text that describes no device: every problem with its line, key and remedy.
+pub use evenkeel_strict::ConfigError as SpecError;
+
+/// The most members of an array, those of its members included.
+pub const MEMBERS_MAX: usize = 4096;
+
+/// A device that can be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    description: String,
+    sources: Vec<String>,
+    model: Model,
+}
+
+/// The models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// [`ConstantRate`].
+    ConstantRate {
+        /// Accesses per second, all servers together.
+        rate: Rate,
+        /// Servers that work at the same time.
+        servers: NonZeroU32,
+        /// Bytes, where that matters.
+        capacity: Option<u64>,
+    },
+    /// [`Servers`].
+    Servers {
+        /// Its parameters.
+        parameters: servers::Parameters,
+        /// Bytes, where that matters.
+        capacity: Option<u64>,
+    },
+    /// [`Flash`].
+    Flash(flash::Parameters),
+    /// [`LinearFlash`].
+    LinearFlash(linear::Parameters),
+    /// [`Raid`].
+    Raid {
+        /// Its parameters.
+        parameters: raid::Parameters,
+        /// Its members, each with a capacity.
+        members: Vec<Spec>,
+    },
+    /// [`Bus`].
+    Bus {
+        /// What is behind it.
+        device: Box<Spec>,
+        /// What it transfers.
+        bytes_per_second: NonZeroU64,
+        /// What each transfer costs besides.
+        overhead: Span,
+    },
+}
+
+impl Spec {
+    /// A device of this model, if it can be.
+    ///
+    /// # Errors
+    /// Names the parameter that cannot be.
+    pub fn new(model: Model) -> Result<Self, ParameterError> {
+        model.check()?;
+        Ok(Self { description: String::new(), sources: Vec::new(), model })
+    }
+
+    /// Reads a description; `origin` is what errors call it, as the name of the file.
+    ///
+    /// # Errors
+    /// Every problem of the text.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, SpecError> {
+        let refused = |problems| ConfigError::new(PathBuf::from(origin), text.to_owned(), problems);
+        let root = evenkeel_strict::document(text).map_err(refused)?;
+        let mut report = Report::default();
+        let spec = Self::read(&mut report, Table::new(String::new(), 0..0, root.get_ref()));
+        match spec {
+            Some(spec) if report.problems.is_empty() => Ok(spec),
+            _ => Err(refused(report.problems)),
+        }
+    }
+
+    /// Reads a table of a larger text: what a file of its own would have at its top level.
+    pub fn read(report: &mut Report, table: Table<'_>) -> Option<Self> {
+        read::spec(report, table, 0)
+    }
+
+    /// Reads a value of a larger text: the name of a drive in quotes, or a table.
+    pub fn read_value(report: &mut Report, item: &Item<'_>) -> Option<Self> {
+        read::value(report, item, 0)
+    }
+
+    /// The drive of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let text = Self::text_of(name)?;
+        // A test reads every one of them.
+        Self::parse(text, name).ok()
+    }
+
+    /// The description of the drive of that name, as it is written.
+    #[must_use]
+    pub fn text_of(name: &str) -> Option<&'static str> {
+        named::ALL.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// The names of all drives that come with this crate.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        named::ALL.iter().map(|(name, _)| *name)
+    }
+
+    /// What it is, in a line; may be empty.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Where its parameters are from.
+    #[must_use]
+    pub fn sources(&self) -> &[String] {
+        &self.sources
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Its size in bytes; `None` if it has none, as a server of queueing theory.
+    #[must_use]
+    pub fn capacity(&self) -> Option<u64> {
+        match &self.model {
+            Model::ConstantRate { capacity, .. } | Model::Servers { capacity, .. } => *capacity,
+            Model::Flash(parameters) => Some(parameters.capacity),
+            Model::LinearFlash(parameters) => Some(parameters.capacity),
+            Model::Raid { parameters, members } => parameters.capacity(&capacities(members)).ok(),
+            Model::Bus { device, .. } => device.capacity(),
+        }
+    }
+
+    /// How many accesses it works on at the same time, as far as that can be told: its servers, dies or
+    /// members. A dispatch depth below it leaves part of the device idle.
+    #[must_use]
+    pub fn parallelism(&self) -> NonZeroU32 {
+        let count = match &self.model {
+            Model::ConstantRate { servers, .. } => servers.get(),
+            Model::Servers { parameters, .. } => parameters.servers.get(),
+            Model::Flash(parameters) => parameters.channels.saturating_mul(parameters.dies_per_channel),
+            Model::LinearFlash(_) => 1,
+            Model::Raid { members, .. } => {
+                members.iter().fold(0_u32, |sum, member| sum.saturating_add(member.parallelism().get()))
+            }
+            Model::Bus { device, .. } => return device.parallelism(),
+        };
+        NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// The device, idle. A large flash drive takes 8 bytes of memory per page, and a moment.
+    ///
+    /// # Panics
+    /// Never: what cannot be built is no [`Spec`].
+    #[must_use]
+    pub fn build(&self) -> Box<dyn Device + Send> {
+        const CHECKED: &str = "every rule has been checked";
+        match &self.model {
+            Model::ConstantRate { rate, servers, .. } => Box::new(ConstantRate::new(*rate, *servers)),
+            Model::Servers { parameters, .. } => Box::new(Servers::new(*parameters)),
+            Model::Flash(parameters) => Box::new(Flash::new(*parameters).expect(CHECKED)),
+            Model::LinearFlash(parameters) => Box::new(LinearFlash::new(*parameters).expect(CHECKED)),
+            Model::Raid { parameters, members } => {
+                let build = |member: &Self| (member.build(), member.capacity().unwrap_or(0));
+                Box::new(Raid::new(*parameters, members.iter().map(build).collect()).expect(CHECKED))
+            }
+            Model::Bus { device, bytes_per_second, overhead } => {
+                Box::new(Bus::new(device.build(), *bytes_per_second, *overhead))
+            }
+        }
+    }
+}
+
+impl Model {
+    /// Its kind, as it is written.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ConstantRate { .. } => "constant-rate",
+            Self::Servers { .. } => "servers",
+            Self::Flash(_) => "flash",
+            Self::LinearFlash(_) => "linear-flash",
+            Self::Raid { parameters, .. } => match parameters.level {
+                raid::Level::Jbod => "jbod",
+                _ => "raid",
+            },
+            Self::Bus { .. } => "bus",
+        }
+    }
+
+    fn check(&self) -> Result<(), ParameterError> {
+        match self {
+            Self::ConstantRate { .. } | Self::Servers { .. } | Self::Bus { .. } => Ok(()),
+            Self::Flash(parameters) => parameters.check(),
+            Self::LinearFlash(parameters) => parameters.check(),
+            Self::Raid { parameters, members } => {
+                if let Some(member) = members.iter().position(|member| member.capacity().is_none()) {
+                    let message = format!("member {member} has no capacity");
+                    return Err(ParameterError::new("members", message, "give it one: capacity = \"1 GiB\""));
+                }
+                if members.iter().map(Spec::devices).sum::<usize>() > MEMBERS_MAX {
+                    let message = format!("the array has more than {MEMBERS_MAX} devices");
+                    return Err(ParameterError::new("members", message, "use fewer"));
+                }
+                parameters.capacity(&capacities(members)).map(|_| ())
+            }
+        }
+    }
+}
+
+impl Spec {
+    /// Devices within it, itself if it has no members.
+    fn devices(&self) -> usize {
+        match &self.model {
+            Model::Raid { members, .. } => members.iter().map(Self::devices).sum(),
+            Model::Bus { device, .. } => device.devices(),
+            _ => 1,
+        }
+    }
+}
+
+fn capacities(members: &[Spec]) -> Vec<u64> {
+    members.iter().map(|member| member.capacity().unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! From results to what people look at: figures, self-contained HTML, Parquet for their own tools.
+//!
+//! ```text
+//!  Summary ──> simulation ──> Lines, Bars ──> SVG ──┬─> files
+//!                   └──────── tables ───────────────┴─> html: one page, no scripts, nothing to fetch
+//!  Record  ──> records ──> Parquet, a row per request
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod figure;
+pub mod html;
+pub mod records;
+pub mod simulation;
+
+pub use figure::{Bars, FigureError, Lines, Series};
+pub use records::RecordFile;

@@ -1,0 +1,138 @@
+//! Any device model, slower or faster from some instant on.
+//!
+//! ```text
+//!  model's time
+//!     │            ╱ 1 ns of the model per 1/0.7 ns
+//!     │        . ─ ╯        slope 0.7: a device with 30 % less capacity
+//!     │      ╱
+//!     │    ╱  slope 1
+//!     └──────────────── time of the simulation
+//!           change
+//! ```
+//!
+//! The model lives in a time of its own, which runs at the device's speed. So every model, however it
+//! works inside, can lose capacity in mid-run, and a request that is being served when the change comes is
+//! served on at the new speed. The speed is exact in millionths: an instant of the simulation is
+//! mapped to the model's by rounding down, an instant of the model to the first of the simulation that
+//! maps to it or beyond. At the original speed both are the identity.
+
+use evenkeel_core::{Span, Time};
+use evenkeel_device::{Device, Finished, Io};
+
+/// The speed of a device that is as the model has it, in millionths.
+pub const SPEED_ONE: u64 = 1_000_000;
+
+/// A device model with a speed.
+pub struct Dilated {
+    inner: Box<dyn Device + Send>,
+    /// Where the present piece of the line begins, outside and inside.
+    outer_base: Time,
+    inner_base: Time,
+    /// Nanoseconds inside per million nanoseconds outside.
+    speed: u64,
+}
+
+impl Dilated {
+    /// `inner` at its own speed.
+    #[must_use]
+    pub fn new(inner: Box<dyn Device + Send>) -> Self {
+        Self { inner, outer_base: Time::ZERO, inner_base: Time::ZERO, speed: SPEED_ONE }
+    }
+
+    /// From `now` on the device runs at `speed` millionths of the model's speed; at 0 it stands still.
+    pub fn set_speed(&mut self, now: Time, speed: u64) {
+        self.inner_base = self.inside(now);
+        self.outer_base = self.outer_base.max(now);
+        self.speed = speed;
+    }
+
+    fn inside(&self, outer: Time) -> Time {
+        let elapsed = u128::from(outer.since(self.outer_base).as_nanos()) * u128::from(self.speed);
+        self.inner_base + Span::from_nanos(saturated(elapsed / u128::from(SPEED_ONE)))
+    }
+
+    fn outside(&self, inner: Time) -> Time {
+        let elapsed = u128::from(inner.since(self.inner_base).as_nanos()) * u128::from(SPEED_ONE);
+        if elapsed == 0 {
+            return self.outer_base;
+        }
+        match self.speed {
+            0 => Time::from_nanos(u64::MAX),
+            speed => self.outer_base + Span::from_nanos(saturated(elapsed.div_ceil(u128::from(speed)))),
+        }
+    }
+}
+
+impl Device for Dilated {
+    fn submit(&mut self, now: Time, io: Io) {
+        let inside = self.inside(now);
+        self.inner.submit(inside, io);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.inner.next_event().map(|at| self.outside(at))
+    }
+
+    fn poll_completion(&mut self, now: Time) -> Option<Finished> {
+        let inside = self.inside(now);
+        let finished = self.inner.poll_completion(inside)?;
+        Some(Finished { at: self.outside(finished.at), ..finished })
+    }
+}
+
+fn saturated(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::{Operation, Rate};
+    use evenkeel_device::ConstantRate;
+    use std::num::NonZeroU32;
+
+    fn device() -> Dilated {
+        Dilated::new(Box::new(ConstantRate::new(Rate::per_second(1_000), NonZeroU32::MIN)))
+    }
+
+    fn io(token: u64) -> Io {
+        Io { token, operation: Operation::Read, offset: 0, length: 4096 }
+    }
+
+    #[test]
+    fn at_its_own_speed_it_is_the_model() {
+        let mut device = device();
+        device.submit(Time::from_nanos(7), io(1));
+        assert_eq!(device.next_event(), Some(Time::from_nanos(1_000_007)));
+        let finished = device.poll_completion(Time::from_nanos(1_000_007)).expect("it is due");
+        assert_eq!(finished.at, Time::from_nanos(1_000_007));
+    }
+
+    #[test]
+    fn a_request_in_service_is_served_on_at_the_new_speed() {
+        let mut device = device();
+        device.submit(Time::ZERO, io(1));
+        device.submit(Time::ZERO, io(2));
+        // Half of the first is done; the other half takes 1 ms at half speed, the second one 2 ms.
+        device.set_speed(Time::from_nanos(500_000), SPEED_ONE / 2);
+        assert_eq!(device.next_event(), Some(Time::from_nanos(1_500_000)));
+        assert_eq!(device.poll_completion(Time::from_nanos(1_499_999)), None);
+        assert!(device.poll_completion(Time::from_nanos(1_500_000)).is_some());
+        assert_eq!(device.next_event(), Some(Time::from_nanos(3_500_000)));
+        // Standing still for a second, then as fast as ever: half of it is done by then.
+        device.set_speed(Time::from_nanos(2_500_000), 0);
+        assert_eq!(device.next_event(), Some(Time::from_nanos(u64::MAX)));
+        device.set_speed(Time::from_nanos(1_002_500_000), SPEED_ONE);
+        assert_eq!(device.next_event(), Some(Time::from_nanos(1_003_000_000)));
+    }
+
+    #[test]
+    fn thirty_percent_less_capacity_is_thirty_percent_less_work() {
+        let mut device = device();
+        device.set_speed(Time::ZERO, 700_000);
+        (0..10_000).for_each(|token| device.submit(Time::ZERO, io(token)));
+        let end = Time::from_millis(10_000);
+        let done = std::iter::from_fn(|| device.poll_completion(end)).count();
+        assert_eq!(done, 7_000);
+    }
+}

@@ -1,0 +1,158 @@
+//! `[device]`: which model a scenario runs on.
+//!
+//! ```text
+//!  [device] rate = "475 IOPS"             a device of constant rate; service = "exponential" for M/M/c
+//!  device = "microsoft-ssd"               a drive by its name
+//!  [device] kind = "raid", level = 5, ...  any model, described in place as in docs/devices.md
+//! ```
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+
+use evenkeel_core::{Envelope, Rate, Span};
+use evenkeel_device::spec::Model;
+use evenkeel_device::{Device, Spec};
+use evenkeel_strict::{Report, Table};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use toml::de::DeTable;
+
+use super::words::RateText;
+use crate::random::{Law, Random};
+use crate::server::RandomServers;
+
+/// The device of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceConfig {
+    /// A model of the device crate.
+    Model(Spec),
+    /// Servers with exponential service times, whose random numbers follow the run's seed.
+    Exponential {
+        /// Accesses per second, all servers together, when all are busy.
+        rate: Rate,
+        /// Servers that work at the same time.
+        servers: NonZeroU32,
+    },
+}
+
+/// The device as it is written: its name, `rate`, or a description with a `kind`. It is read from the
+/// document, by the device crate's own reader.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceText;
+
+/// A device of constant rate, in short.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "the schema is generated from it")]
+struct ShortSection {
+    /// Accesses per second, all servers together.
+    rate: RateText,
+    /// Servers that work at the same time; each access takes servers / rate. 1 by default.
+    servers: Option<u32>,
+    /// How service times are distributed. "constant" by default.
+    service: Option<ServiceKind>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+enum ServiceKind {
+    /// Every access takes the same time.
+    Constant,
+    /// Exponential: the servers of queueing theory.
+    Exponential,
+}
+
+const SERVERS_MAX: u32 = 65_536;
+const FORM: &str = "write rate = \"1000 IOPS\", kind = \"flash\" or another kind, or device = \"NAME\"";
+
+impl<'de> Deserialize<'de> for DeviceText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl JsonSchema for DeviceText {
+    fn schema_name() -> Cow<'static, str> {
+        "Device".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Spec::names().collect();
+        let short = generator.subschema_for::<ShortSection>();
+        json_schema!({ "anyOf": [
+            { "description": "A drive by its name.", "enum": names },
+            short,
+            {
+                "description": "Any model, described in place; see docs/devices.md.",
+                "type": "object",
+                "properties": { "kind": { "type": "string" } },
+                "required": ["kind"]
+            }
+        ] })
+    }
+}
+
+/// Reads the device of `document`; problems go to `report`.
+pub(super) fn read(report: &mut Report, document: &DeTable<'_>) -> Option<DeviceConfig> {
+    let item = Table::new(String::new(), 0..0, document).take("device")?;
+    if item.is_text() {
+        return Spec::read_value(report, &item).map(DeviceConfig::Model);
+    }
+    let table = item.table(report, FORM)?;
+    if table.has("kind") { Spec::read(report, table).map(DeviceConfig::Model) } else { short(report, table) }
+}
+
+fn short(report: &mut Report, mut table: Table<'_>) -> Option<DeviceConfig> {
+    let rate = table.require(report, "rate", FORM);
+    let servers = table.take("servers").map(|item| item.whole(report, 1..=SERVERS_MAX));
+    let kinds = [("constant", ServiceKind::Constant), ("exponential", ServiceKind::Exponential)];
+    let service = table.take("service").map(|item| item.choice(report, &kinds));
+    table.finish(report);
+    let rate = rate.and_then(|item| {
+        let rate = item.rate(report)?;
+        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
+            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
+            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
+        }
+        Some(rate)
+    })?;
+    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new)?;
+    match service.unwrap_or(Some(ServiceKind::Constant))? {
+        ServiceKind::Constant => {
+            Spec::new(Model::ConstantRate { rate, servers, capacity: None }).ok().map(DeviceConfig::Model)
+        }
+        ServiceKind::Exponential => Some(DeviceConfig::Exponential { rate, servers }),
+    }
+}
+
+impl DeviceConfig {
+    /// Requests that it can work on at the same time.
+    #[must_use]
+    pub fn parallelism(&self) -> NonZeroU32 {
+        match self {
+            Self::Model(spec) => spec.parallelism(),
+            Self::Exponential { servers, .. } => *servers,
+        }
+    }
+
+    /// Its size in bytes, if it has one.
+    #[must_use]
+    pub fn capacity(&self) -> Option<u64> {
+        match self {
+            Self::Model(spec) => spec.capacity(),
+            Self::Exponential { .. } => None,
+        }
+    }
+
+    pub(super) fn build(&self, seed: u64) -> Box<dyn Device + Send> {
+        match self {
+            Self::Model(spec) => spec.build(),
+            Self::Exponential { rate, servers } => {
+                let nanos = u64::from(servers.get()) * 1_000_000_000_000 / rate.as_millis().max(1);
+                let law = Law::Exponential(Span::from_nanos(nanos));
+                Box::new(RandomServers::new(*servers, law, Random::new(seed, &[u64::MAX])))
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Tests of scenario files.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::run::{Options, run};
+use crate::summary::Summary;
+
+const SMALL: &str = r#"
+description = "two flows"
+duration = "2 s"
+warmup = "500 ms"
+depth = 2
+
+[device]
+rate = "100 IOPS"
+servers = 2
+
+[flow.web]
+sla = { burst = 5, rate = "40 IOPS", latency = "100 ms" }
+weight = 3
+workload = { arrivals = "constant", rate = "40 IOPS" }
+access = { pattern = "mixed", sequential = 0.8, size = ["4 KiB", "64 KiB"], read = 0.7 }
+
+[flow.batch]
+workload = [
+  { arrivals = "closed", outstanding = 4, until = "1 s" },
+  { arrivals = "poisson", rate = "10 IOPS", from = "1 s" },
+]
+
+[[change]]
+at = "1 s"
+capacity = 0.7
+
+[[change]]
+at = "1500 ms"
+scheduler = "sced"
+flow = "web"
+weight = 5
+"#;
+
+fn parsed(text: &str) -> Scenario {
+    parse(text, Path::new("some/small.toml")).expect("a good scenario")
+}
+
+#[track_caller]
+fn refused(text: &str) -> Vec<String> {
+    let error = parse(text, Path::new("s.toml")).expect_err("this scenario must be refused");
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+fn summary(scenario: &Scenario, seed: u64) -> Summary {
+    let options = Options { seed, commit: None };
+    run(scenario, &options, None, &mut |_| {}).expect("it runs")
+}
+
+#[test]
+fn a_scenario_is_what_its_file_says() {
+    let scenario = parsed(SMALL);
+    assert_eq!((scenario.name.as_str(), scenario.description.as_str()), ("small", "two flows"));
+    assert_eq!(scenario.flow_names(), ["web", "batch"], "in the order of the file");
+    assert_eq!((scenario.seed, scenario.depth.get(), scenario.scheduler.as_str()), (1, 2, "pclock"));
+    assert_eq!(scenario.flows[0].slo.weight().as_u32(), 3);
+    assert_eq!(scenario.flows[1].parts.len(), 2);
+    assert!(scenario.flows[1].slo.is_background());
+    assert_eq!(scenario.changes.len(), 3);
+    let after = scenario.changes.iter().find_map(|(_, change)| match change {
+        ScenarioChange::Slo(_, slo) => Some(slo.clone()),
+        _ => None,
+    });
+    let after = after.expect("web changes its weight");
+    assert_eq!(after.weight().as_u32(), 5);
+    assert_eq!(after.envelope(), scenario.flows[0].slo.envelope(), "what is not named stays");
+    let result = summary(&scenario, 1);
+    assert_eq!(result.flows[0].offered, 60, "40 IOPS from 0.5 to 2 s");
+    assert!(result.flows[1].served > 20);
+}
+
+#[test]
+fn unknown_keys_are_refused_with_their_place_and_the_nearest_known_one() {
+    assert_eq!(
+        refused(&SMALL.replace("weight = 3", "wieght = 3")),
+        ["s.toml:13:1: flow.web.wieght: unknown key; did you mean `weight`?"]
+    );
+    assert_eq!(
+        refused(&SMALL.replace("from = \"1 s\"", "form = \"1 s\"")),
+        ["s.toml:20:45: flow.batch.workload.form: unknown key; did you mean `from`?"]
+    );
+    assert_eq!(
+        refused(&SMALL.replace("\"closed\"", "\"close\"")),
+        ["s.toml:19:16: flow.batch.workload.arrivals: \"close\" is not known here; did you mean \"closed\"?"]
+    );
+}
+
+#[test]
+fn values_are_read_with_their_units_or_refused() {
+    assert_eq!(
+        refused(&SMALL.replace("latency = \"100 ms\"", "latency = 100")),
+        [
+            "s.toml:12:48: flow.web.sla.latency: 100 has no unit; write a time with its unit and in quotes, as \
+             \"100 ms\": ns, us, ms, s or min"
+        ]
+    );
+    assert_eq!(
+        refused(&SMALL.replace("burst = 5", "burst = 0.0005")),
+        ["s.toml:12:17: flow.web.sla.burst: 0.0005 is finer than 0.001 requests; write a multiple of 0.001 \
+             requests; values are never rounded"]
+    );
+    assert_eq!(
+        refused("duration = \"1 s\"\n"),
+        ["s.toml:1:1: device: the key is missing; add a section [device] with a rate"]
+    );
+    assert_eq!(
+        refused("duration = \"1 s\"\n[device]\nrate = \"1 IOPS\"\n[flow.a]\nweight = 2\n"),
+        ["s.toml:4:1: flow.a.workload: the key is missing; add a line workload = .."]
+    );
+}
+
+#[test]
+fn a_device_is_a_rate_a_name_or_a_description() {
+    let flows = "[flow.a]\nworkload = { arrivals = \"closed\", outstanding = 4 }\n";
+    let named = parsed(&format!(
+        "duration = \"1 s\"\ndevice = \"flashsim-2009\"\n{flows}access = {{ extent = \"512 MiB\" }}\n"
+    ));
+    assert!(named.device.capacity().is_some());
+    assert!(summary(&named, 1).flows[0].served > 1_000);
+    let text = format!("duration = \"1 s\"\n[device]\nkind = \"constant-rate\"\nrate = \"50 IOPS\"\n{flows}");
+    assert_eq!(summary(&parsed(&text), 1).flows[0].served, 49, "the 50th ends with the run");
+    assert_eq!(
+        refused(&text.replace("constant-rate", "constant-rat"))[0].split("; ").next(),
+        Some("s.toml:3:8: device.kind: \"constant-rat\" is not known here")
+    );
+    let named = format!("duration = \"1 s\"\ndevice = \"flashsim-2008\"\n{flows}");
+    assert_eq!(
+        refused(&named),
+        ["s.toml:2:10: device: no drive is called \"flashsim-2008\"; did you mean \"flashsim-2009\"?"]
+    );
+    let beyond = format!("{}access = {{ extent = \"100 TiB\" }}\n", named.replace("2008", "2009"));
+    assert!(refused(&beyond)[0].contains("its region ends beyond the device of"));
+}
+
+#[test]
+fn every_problem_of_sense_is_told_at_once() {
+    let text = SMALL
+        .replace("warmup = \"500 ms\"", "warmup = \"5 s\"\nscheduler = \"pclok\"")
+        .replace("arrivals = \"closed\", outstanding = 4", "arrivals = \"closed\", rate = \"4 IOPS\"")
+        .replace("read = 0.7", "read = 7")
+        .replace("flow = \"web\"", "flow = \"wbe\"");
+    assert_eq!(
+        refused(&text),
+        [
+            "s.toml:4:10: warmup: the warm-up of 5 s leaves nothing of the 2 s of the run; write a shorter warm-up \
+             or a longer duration",
+            "s.toml:5:13: scheduler: there is no scheduler \"pclok\"; did you mean \"pclock\"?",
+            "s.toml:16:84: flow.web.access.read: 7 is no share; write a number from 0 to 1",
+            "s.toml:20:3: flow.batch.workload.outstanding: outstanding is missing or out of range; write \
+             outstanding = 8 or another number from 1 to 1048576",
+            "s.toml:20:33: flow.batch.workload.rate: rate means nothing with arrivals = \"closed\"; remove it; \
+             arrivals = \"closed\" goes with outstanding, think, thinking, shape",
+            "s.toml:31:8: change.flow: there is no flow \"wbe\"; did you mean \"web\"?",
+        ]
+    );
+}
+
+#[test]
+fn a_change_that_no_scheduler_knows_is_refused_before_the_run() {
+    let text = format!("{SMALL}\n[[change]]\nat = \"1800 ms\"\nspare = 0.5\n");
+    assert_eq!(
+        refused(&text),
+        [
+            "s.toml:35:9: change.spare: sced knows no spare capacity to give to somebody; remove this line, or \
+             write scheduler = \"pclock\""
+        ]
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+    let scenario = parsed(SMALL);
+    let text = |seed| serde_json::to_string(&summary(&scenario, seed)).expect("it serialises");
+    assert_eq!(text(7), text(7));
+    assert_ne!(text(7), text(8));
+}
+
+#[test]
+fn the_summary_adds_up() {
+    let mut scenario = parsed(SMALL);
+    for drain in [false, true] {
+        scenario.drain = drain;
+        let result = summary(&scenario, 3);
+        for flow in &result.flows {
+            assert_eq!(flow.offered, flow.served + flow.open);
+            assert_eq!(flow.served, flow.promised + flow.outside);
+            assert_eq!(flow.served, flow.classes.iter().map(|class| class.served).sum::<u64>());
+            assert_eq!(flow.missed, flow.classes.iter().map(|class| class.missed).sum::<u64>());
+            assert!(flow.latency.latency_p50_us <= flow.latency.latency_p99_us);
+            assert!(flow.latency.latency_p999_us <= flow.latency.latency_max_us);
+            assert!(!drain || flow.open == 0);
+        }
+        assert!(result.device.utilisation > 0.3 && result.device.utilisation <= 1.0);
+        assert!(result.device.outstanding_mean <= 2.0);
+        assert!(result.fairness_index > 0.0 && result.fairness_index <= 1.0);
+    }
+}
+
+#[test]
+fn capacity_falls_when_the_scenario_says_so() {
+    let text = r#"
+duration = "20 s"
+[device]
+rate = "100 IOPS"
+[flow.a]
+workload = { arrivals = "closed", outstanding = 8 }
+[[change]]
+at = "10 s"
+capacity = 0.7
+"#;
+    let served = summary(&parsed(text), 1).flows[0].windows.served.clone();
+    assert_eq!(served[1..9], [100; 8]);
+    assert_eq!(served[11..19], [70; 8]);
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    let scenario = parsed(SMALL);
+    let jobs: Vec<(&Scenario, u64)> = (1..=6).map(|seed| (&scenario, seed)).collect();
+    let texts = [1, 4].map(|threads| {
+        let threads = std::num::NonZeroUsize::new(threads).expect("above 0");
+        let runs = crate::run::run_all(&jobs, None, threads, &|_| {}).expect("they run");
+        serde_json::to_string(&runs).expect("they serialise")
+    });
+    assert_eq!(texts[0], texts[1]);
+}
+
+#[test]
+fn a_trace_that_cannot_be_opened_names_its_flow() {
+    let text = SMALL.replace(
+        "workload = { arrivals = \"constant\", rate = \"40 IOPS\" }",
+        "workload = { trace = \"web.csv\" }",
+    );
+    let scenario = parsed(&text);
+    let What::Trace(spec) = &scenario.flows[0].parts[0].what else { panic!("a trace") };
+    assert_eq!(spec.path, Path::new("some/web.csv"), "relative to the scenario's folder");
+    let options = Options { seed: 1, commit: None };
+    let error = run(&scenario, &options, None, &mut |_| {}).expect_err("there is no such trace");
+    let told = error.to_string();
+    assert!(told.starts_with("the trace of flow 0: ") && told.contains("web.csv"), "{told}");
+}
+
+#[test]
+fn the_schema_knows_every_key_and_is_strict() {
+    let schema = schema();
+    let keys: Vec<&String> = schema["properties"].as_object().expect("an object").keys().collect();
+    assert!(keys.len() >= 12 && schema["additionalProperties"] == false);
+    let workload = &schema["$defs"]["WorkloadSection"];
+    assert!(workload["properties"]["off_rate"]["description"].is_string());
+    assert_eq!(workload["additionalProperties"], false);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_refused_or_makes_sense(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..30, ".{0,4}"), 1..5),
+    ) {
+        let mut text: Vec<char> = SMALL.chars().collect();
+        for (at, length, insert) in cuts {
+            let start = at.index(text.len());
+            let end = (start + length).min(text.len());
+            text.splice(start..end, insert.chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(error) = parse(&text, Path::new("s.toml")) {
+            prop_assert!(!error.problems.is_empty());
+            for problem in &error.problems {
+                prop_assert!(!problem.message.is_empty() && !problem.remedy.is_empty());
+                prop_assert!(problem.span.end <= text.len());
+            }
+        }
+    }
+}
