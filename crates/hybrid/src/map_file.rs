@@ -168,12 +168,12 @@ impl MapFile {
         self.try_commit(changes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Notes another size of the fast device.
+    /// Notes other sizes of the devices.
     ///
     /// # Errors
     /// If the database cannot be written.
-    pub fn set_fast_bytes(&mut self, fast_bytes: u64) -> Result<(), MapFileError> {
-        let about = About { fast_bytes, ..self.about };
+    pub fn set_sizes(&mut self, store_bytes: u64, fast_bytes: u64) -> Result<(), MapFileError> {
+        let about = About { store_bytes, fast_bytes, ..self.about };
         write_about(&self.database, &about).map_err(|error| failed(&self.path, error))?;
         self.about = about;
         Ok(())

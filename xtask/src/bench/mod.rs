@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements against other servers, with fio as the client.
 
 mod fio;
+pub(crate) mod hybrid;
 pub(crate) mod isolation;
 pub(crate) mod nbd;
 mod peers;
