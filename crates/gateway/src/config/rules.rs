@@ -116,6 +116,15 @@ fn check_hybrid_paths(report: &mut Report, stores: &[StoreDraft], volumes: &[Vol
             owners.entry(normalised(path)).or_insert_with(|| format!("store {:?}", store.config.name));
         }
     }
+    for volume in volumes.iter().filter(|volume| volume.store_known && volume.config.path.is_some()) {
+        let store = &stores[volume.config.store].config;
+        if store.hybrid.is_some() {
+            let message =
+                format!("store {:?} is hybrid, and all of its volumes are slices of it", store.name);
+            let remedy = "remove this line and give offset and size, or name another store";
+            report.add(volume.path_span.clone(), format!("{}.path", volume.key), message, remedy);
+        }
+    }
 }
 
 fn check_numbers(report: &mut Report, volume: &VolumeDraft, sector: u64) {

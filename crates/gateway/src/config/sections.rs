@@ -382,16 +382,6 @@ fn read_volume(
         let message = format!("neither the volume nor its store {:?} has a path", stores[store].config.name);
         report.add(header.clone(), format!("{key}.path"), message, "give a path to one of them");
     }
-    if let (false, Some(store)) = (is_slice, store)
-        && stores[store].config.hybrid.is_some()
-    {
-        let message = format!(
-            "store {:?} is hybrid, and all of its volumes are slices of it",
-            stores[store].config.name
-        );
-        let remedy = "remove this line and give offset and size, or name another store";
-        report.add(path_span.clone(), format!("{key}.path"), message, remedy);
-    }
     VolumeDraft { config, key, header, store_known: store.is_some(), path_span, offset, size, size_refused }
 }
 
