@@ -25,7 +25,8 @@
 //! A failed sync makes its device *lost* (what the system had accepted may be gone, and asking again
 //! would hide it). Without the slow device nothing can be flushed any more. Without the fast device,
 //! accesses to blocks that were there fail, flows that had unsynced writes there or changed the map
-//! since fail their flushes, and all others go on.
+//! since fail their flushes, and all others go on: also a write that was on its way to a new place there,
+//! which goes home instead.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -222,6 +223,13 @@ struct Piece {
     tier: Tier,
     cluster: Cluster,
     is_write: bool,
+    /// What it takes to send a write elsewhere: whether it has data, and must be durable.
+    has_data: bool,
+    fua: bool,
+    /// First byte and bytes within the cluster, and where it begins within the request's data.
+    start: u32,
+    length: u32,
+    within: u32,
     /// Blocks whose location becomes `tier` if it succeeds.
     moves: Blocks,
 }

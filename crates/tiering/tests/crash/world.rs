@@ -274,6 +274,12 @@ impl World {
                 } else {
                     self.apply(&access);
                 }
+                let is_write = access.operation != Operation::Read;
+                if fails && is_write && access.tier == Tier::Fast && self.random.percent(50) {
+                    // The driver takes it for the end of the device.
+                    self.hybrid.on_tier_lost(Tier::Fast);
+                    self.collect();
+                }
                 self.hybrid.on_access_done(access.id, !fails);
             }
             Job::Copy(copy, None) => {
