@@ -3,7 +3,7 @@
 use evenkeel_core::Operation;
 
 use super::{Busy, Fault, Hybrid, HybridRequest, Output, Pending, Piece, TierAccess, tier_index};
-use crate::geometry::{Blocks, Cluster, Geometry, Stretch};
+use crate::geometry::{Blocks, Cluster, Geometry, Slot, Stretch};
 use crate::map::Entry;
 use crate::policy::{Access, Residence, Tier};
 
@@ -134,7 +134,8 @@ impl Hybrid {
 
     fn plan_read(&self, stretch: &Stretch, entry: Option<Entry>) -> Plan {
         let on_fast = entry.map_or(Blocks::NONE, |entry| entry.on_fast);
-        Plan { fast: on_fast.and(self.geometry.touched(stretch)), moves: Blocks::NONE }
+        let slot = entry.map_or(0, |entry| entry.slot);
+        Plan { fast: on_fast.and(self.geometry.touched(stretch)), moves: Blocks::NONE, slot }
     }
 
     /// Which blocks of a write go to the fast device, and which of all blocks move by it.
@@ -171,7 +172,8 @@ impl Hybrid {
         }
         fast = fast.with(pulled[0]).without(pulled[1]);
         let differs = fast.without(on_fast).with(on_fast.and(touched).without(fast));
-        Plan { fast, moves: differs.and(self.geometry.covered(stretch)) }
+        let slot = self.map.entry(cluster).map_or(0, |entry| entry.slot);
+        Plan { fast, moves: differs.and(self.geometry.covered(stretch)), slot }
     }
 
     /// Emits one access for each run of bytes on the same device.
@@ -216,7 +218,7 @@ impl Hybrid {
         let needs_round = request.fua && is_write && (!moves.is_empty() || !self.is_durable(cluster));
         let offset = match run.tier {
             Tier::Slow => self.geometry.offset_of(cluster),
-            Tier::Fast => self.map.entry(cluster).map_or(0, |entry| self.geometry.slot_offset(entry.slot)),
+            Tier::Fast => self.geometry.slot_offset(plan.slot),
         } + u64::from(run.start);
         let pending = self.requests.row(index);
         pending.left += 1;
@@ -323,6 +325,8 @@ fn touches(geometry: Geometry, request: &HybridRequest, cluster: Cluster) -> boo
 struct Plan {
     fast: Blocks,
     moves: Blocks,
+    /// The cluster's slot, if anything goes to the fast device.
+    slot: Slot,
 }
 
 /// Neighbouring bytes of one cluster on one device.
