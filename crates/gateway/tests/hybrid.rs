@@ -122,7 +122,11 @@ fn clusters_that_are_read_move_to_the_fast_device_and_come_home_again() {
 
 /// Random requests of two volumes with small fast device, compared with plain memory.
 fn random_requests(options: &str, seed: u64) {
-    let gateway = start(folder(5), options);
+    random_requests_to(start(folder(5), options), seed, 512);
+}
+
+/// The same in multiples of `unit`; the gateway has ended then.
+fn random_requests_to(gateway: Gateway, seed: u64, unit: u64) {
     let mut clients = [gateway.connect("a"), gateway.connect("b")];
     let mut model = vec![vec![0_u8; 4 * MIB]; 2];
     let mut state = seed;
@@ -136,8 +140,8 @@ fn random_requests(options: &str, seed: u64) {
         let volume = next(2) as usize;
         let (client, model) = (&mut clients[volume], &mut model[volume]);
         // Few clusters, so that they meet again.
-        let offset = next(1 << 20) & !511;
-        let length = (512 * (1 + next(300))).min((1 << 20) - offset).max(512);
+        let offset = next((1 << 20) / unit) * unit;
+        let length = (unit * (1 + next((150 << 10) / unit))).min((1 << 20) - offset);
         let bytes = offset as usize..(offset + length) as usize;
         let fua = if next(8) == 0 { FUA } else { 0 };
         match next(12) {
@@ -185,6 +189,16 @@ fn random_requests_read_what_was_written_under_arc() {
 #[test]
 fn random_requests_read_what_was_written_under_online() {
     random_requests("policy = \"online\", ratio_percent_min = 0, victims_from_full_percent = 10", 3);
+}
+
+#[test]
+fn random_requests_read_what_was_written_past_the_page_cache() {
+    let folder = folder(5);
+    let all = sections("policy = \"lru\", migrations = 2, fast_depth = 2, slow_depth = 1");
+    match try_start(folder.path(), &all.replace("backend", "direct = true\nbackend")) {
+        Ok(server) => random_requests_to(Gateway { server: Some(server), folder }, 4, 4096),
+        Err(error) => assert!(error.to_string().contains("cannot open"), "{error}"),
+    }
 }
 
 #[test]
