@@ -55,6 +55,11 @@ enum Bench {
     ///
     /// Exit code 0 if everything ran, whether or not the bar was met; the verdict is printed.
     Hybrid(bench::hybrid::Options),
+    /// The scheduling core: time, instructions, allocations and memory of every scheduler.
+    ///
+    /// One process per figure, repeated in rounds and alternated with a peer if one is given; the least
+    /// of each is printed, which is what a busy machine spoils least. Exit code 0 if everything ran.
+    Core(bench::core::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Bench(Bench::Nbd(options)) => bench::nbd::run(&options).map(|()| true),
         Task::Bench(Bench::Hybrid(options)) => bench::hybrid::run(&options).map(|()| true),
+        Task::Bench(Bench::Core(options)) => bench::core::run(&options).map(|()| true),
         Task::Bench(Bench::Isolation(options)) => bench::isolation::run(&options).map(|()| true),
     };
     match outcome {

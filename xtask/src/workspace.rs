@@ -61,16 +61,21 @@ pub(crate) fn is_root() -> bool {
 
 /// Builds the release binary and returns its path.
 pub(crate) fn build_release() -> Outcome<PathBuf> {
-    eprintln!("building evenkeel (release)");
+    build_program("evenkeel")
+}
+
+/// Builds the release binary of `package`, which has its name, and returns its path.
+pub(crate) fn build_program(package: &str) -> Outcome<PathBuf> {
+    eprintln!("building {package} (release)");
     let status = Command::new(cargo())
         .current_dir(root())
-        .args(["build", "--release", "--quiet", "--package", "evenkeel"])
+        .args(["build", "--release", "--quiet", "--package", package])
         .status()
         .map_err(|error| format!("cargo build did not start: {error}"))?;
     if !status.success() {
-        return Err("cargo build --release --package evenkeel failed".into());
+        return Err(format!("cargo build --release --package {package} failed"));
     }
-    Ok(target_dir().join("release").join("evenkeel"))
+    Ok(target_dir().join("release").join(package))
 }
 
 /// Facts to keep with results: what was measured, and on what.

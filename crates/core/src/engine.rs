@@ -13,6 +13,7 @@ use crate::group::{Admitted, Groups, Membership};
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
 use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Elsewhere, Scheduler, SpareCapacity};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Cost, Rate, Span, Time};
 
 /// What a driver tells the engine.
@@ -499,9 +500,7 @@ impl Engine {
             return Err(ConfigureError::IsMember(flow).into());
         }
         self.scheduler.configure(now, flow, &slo)?;
-        if self.flows.len() <= flow.index() {
-            self.flows.resize(flow.index() + 1, None);
-        }
+        table::cover(&mut self.flows, flow.index() + 1, None);
         let entry = &mut self.flows[flow.index()];
         *entry = Some(Flow::configured(entry.take(), now, slo));
         Ok(())

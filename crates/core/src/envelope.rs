@@ -22,6 +22,7 @@
 
 use alloc::boxed::Box;
 
+use crate::packed::Packed;
 use crate::slo::Envelope;
 use crate::units::{Cost, Rate, Span, Time};
 
@@ -34,7 +35,7 @@ const DEBT_MAX: i128 = 1 << 126;
 /// A bucket of σ tokens that fills at ρ tokens per second and may go below zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    grains: i128,
+    grains: Packed<i128>,
     burst: Cost,
     rate: Rate,
     refilled: Time,
@@ -44,7 +45,7 @@ impl TokenBucket {
     /// A bucket that is full at `now`.
     #[must_use]
     pub const fn new(now: Time, burst: Cost, rate: Rate) -> Self {
-        Self { grains: grains_of(burst), burst, rate, refilled: now }
+        Self { grains: Packed(grains_of(burst)), burst, rate, refilled: now }
     }
 
     /// Takes `cost` at `now`, whether or not that much is there, and says whether it was: that is,
@@ -52,8 +53,8 @@ impl TokenBucket {
     pub fn arrive(&mut self, now: Time, cost: Cost) -> bool {
         self.refill(now);
         let cost = grains_of(cost);
-        let inside = self.grains >= cost;
-        self.grains = (self.grains - cost).max(-DEBT_MAX);
+        let inside = self.grains.0 >= cost;
+        self.grains.0 = (self.grains.0 - cost).max(-DEBT_MAX);
         inside
     }
 
@@ -62,9 +63,9 @@ impl TokenBucket {
     pub fn take(&mut self, now: Time, cost: Cost) -> bool {
         self.refill(now);
         let cost = grains_of(cost);
-        let inside = self.grains >= cost;
+        let inside = self.grains.0 >= cost;
         if inside {
-            self.grains -= cost;
+            self.grains.0 -= cost;
         }
         inside
     }
@@ -73,8 +74,8 @@ impl TokenBucket {
     pub fn refill(&mut self, now: Time) {
         let earned = u128::from(now.since(self.refilled).as_nanos()) * u128::from(self.rate.as_millis());
         let full = grains_of(self.burst);
-        let room = (full - self.grains).unsigned_abs();
-        self.grains = if earned >= room { full } else { self.grains + earned as i128 };
+        let room = (full - self.grains.0).unsigned_abs();
+        self.grains.0 = if earned >= room { full } else { self.grains.0 + earned as i128 };
         self.refilled = self.refilled.max(now);
     }
 
@@ -82,7 +83,7 @@ impl TokenBucket {
     /// if it has done so; the end of time if ρ is zero.
     #[must_use]
     pub fn ready_at(&self, cost: Cost) -> Time {
-        let lacking = grains_of(cost).min(grains_of(self.burst)) - self.grains;
+        let lacking = grains_of(cost).min(grains_of(self.burst)) - self.grains.0;
         if lacking <= 0 {
             return self.refilled;
         }
@@ -97,19 +98,19 @@ impl TokenBucket {
         self.refill(now);
         self.burst = burst;
         self.rate = rate;
-        self.grains = self.grains.min(grains_of(burst));
+        self.grains.0 = self.grains.0.min(grains_of(burst));
     }
 
     /// The same bucket, empty if it is in debt.
     #[must_use]
     pub fn without_debt(self) -> Self {
-        Self { grains: self.grains.max(0), ..self }
+        Self { grains: Packed(self.grains.0.max(0)), ..self }
     }
 
     /// The level at the last refill in grains of 10⁻¹² request; negative when in debt.
     #[must_use]
     pub const fn grains(&self) -> i128 {
-        self.grains
+        self.grains.0
     }
 
     /// σ.
@@ -258,7 +259,7 @@ mod tests {
             let inside = bucket.arrive(Time::from_nanos(u64::MAX / 8 * step), most);
             assert!(inside, "a full refill at every step");
         }
-        let mut poor = TokenBucket { grains: -DEBT_MAX, ..bucket };
+        let mut poor = TokenBucket { grains: Packed(-DEBT_MAX), ..bucket };
         assert!(!poor.arrive(Time::ZERO, most));
         assert_eq!(poor.grains(), -DEBT_MAX);
     }

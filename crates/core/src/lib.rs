@@ -27,9 +27,12 @@ pub mod group;
 pub mod request;
 pub mod sched;
 pub mod slo;
+mod table;
 pub mod units;
 
+mod exact_heap;
 mod heap;
+mod packed;
 mod queue;
 
 pub use cost::{CostError, CostModel, Point, Price};

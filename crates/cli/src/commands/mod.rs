@@ -5,9 +5,11 @@ use clap::{Parser, Subcommand};
 mod audit;
 mod check;
 mod config;
+mod device;
 mod hybrid;
 mod plan;
 mod replay;
+mod reproduce;
 mod schedulers;
 mod trace;
 
@@ -35,6 +37,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
     Explain(audit::ExplainArgs),
+    /// List and show models of storage devices
+    Device(device::DeviceArgs),
     /// Make, check, show, resize and drain a store of a fast and a slow device
     Hybrid(hybrid::HybridArgs),
     /// Run the gateway until it is told to stop
@@ -43,6 +47,8 @@ enum Command {
     Simulate(crate::simulate::SimulateArgs),
     /// Simulate a scenario under several schedulers, side by side
     Compare(crate::simulate::CompareArgs),
+    /// Run the papers' experiments again, and check what must hold of each
+    Reproduce(reproduce::ReproduceArgs),
     /// Show three tenants on one store, without and with scheduling
     Demo(crate::demo::DemoArgs),
 }
@@ -57,10 +63,12 @@ pub(crate) fn run() -> u8 {
         Command::Plan(args) => plan::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => audit::run_explain(&args),
+        Command::Device(args) => device::run(&args),
         Command::Hybrid(args) => hybrid::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
 }

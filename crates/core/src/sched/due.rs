@@ -24,9 +24,11 @@ use super::fair::FairShare;
 use super::stamp::{EPOCH, Stamper};
 use super::{Arrival, ConfigureError, Decision};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Span, Time, Weight};
 
 /// How the requests of a guaranteed flow get their start tags.
@@ -82,7 +84,7 @@ struct Flow<R> {
     latency: Span,
     /// Background: weight and virtual finish tag of the last request served.
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 const _: () =
@@ -141,7 +143,7 @@ impl<R: StartRule> EarliestDue<R> {
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, start));
         if flow.queue.len() == 1 {
             match flow.role {
-                Role::Background => self.fair.enter(id, flow.virtual_finish, self.sequence),
+                Role::Background => self.fair.enter(id, flow.virtual_finish.0, self.sequence),
                 _ => self.rekey(id),
             }
         }
@@ -179,7 +181,7 @@ impl<R: StartRule> EarliestDue<R> {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
@@ -194,13 +196,11 @@ impl<R: StartRule> EarliestDue<R> {
         }
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.by_finish.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -210,6 +210,7 @@ impl<R: StartRule> EarliestDue<R> {
         if let Role::Guaranteed(rule) = &mut flow.role {
             rule.reconfigure(now, envelope);
         } else {
+            self.by_finish.cover(id.index() + 1);
             self.fair.withdraw(id);
             let role = Role::Guaranteed(R::new(now, envelope));
             *flow = Flow { role, queue: flow.queue, ..Flow::ABSENT };
@@ -229,6 +230,7 @@ impl<R: StartRule> EarliestDue<R> {
             flow.weight = weight;
             return;
         }
+        self.fair.cover(id.index() + 1);
         *flow = Flow { role: Role::Background, weight, queue: flow.queue, ..Flow::ABSENT };
         if let Some(head) = flow.queue.front(&self.slab) {
             self.fair.enter(id, 0, head.sequence);
@@ -243,7 +245,7 @@ impl<R: StartRule> Flow<R> {
         queue: Fifo::EMPTY,
         latency: Span::ZERO,
         weight: Weight::ONE,
-        virtual_finish: 0,
+        virtual_finish: Packed(0),
     };
 
     /// The start tag of a request that arrives now; background requests have none.

@@ -88,6 +88,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Outcome, Request};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Span, Time, Weight};
 
 /// "Not active".
@@ -542,13 +543,11 @@ impl Fairio {
         }
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.eligible.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -559,6 +558,7 @@ impl Fairio {
             flow.weight = weight;
             return;
         }
+        self.eligible.cover(id.index() + 1);
         self.fair.withdraw(id);
         let waiting = flow.queue.len();
         let time_per_request = self.config.first_request.as_nanos();
@@ -576,6 +576,7 @@ impl Fairio {
             return;
         }
         self.leave(id);
+        self.fair.cover(id.index() + 1);
         let flow = &mut self.flows[id.index()];
         self.waiting -= flow.queue.len();
         *flow = Flow { role: Role::Background, weight, ..flow.emptied() };

@@ -14,6 +14,7 @@ use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::Time;
 
 /// The scheduler that does not schedule.
@@ -51,9 +52,7 @@ impl Scheduler for Fcfs {
         if flow > FlowId::MAX {
             return Err(ConfigureError::FlowOutOfRange(flow));
         }
-        if self.flows.len() <= flow.index() {
-            self.flows.resize(flow.index() + 1, None);
-        }
+        table::cover(&mut self.flows, flow.index() + 1, None);
         self.flows[flow.index()].get_or_insert(0);
         Ok(())
     }

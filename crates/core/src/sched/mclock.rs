@@ -73,6 +73,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Cost, Time, Weight};
 
 /// The mClock scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the reservation tag of a request that was dispatched
@@ -155,15 +156,11 @@ impl MClock {
         known.ok_or(ConfigureError::UnknownFlow(flow))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.limited.cover(flows);
-            self.by_reservation.cover(flows);
-            self.shares.cover(flows);
-            self.background.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -268,6 +265,15 @@ impl Scheduler for MClock {
         self.advance(now);
         self.cover(flow);
         let role = if rate.is_some() { Role::Reserved } else { Role::Background };
+        if role == Role::Reserved {
+            self.by_reservation.cover(flow.index() + 1);
+            self.shares.cover(flow.index() + 1);
+        } else {
+            self.background.cover(flow.index() + 1);
+        }
+        if limit.is_some() {
+            self.limited.cover(flow.index() + 1);
+        }
         if self.flows[flow.index()].role != role {
             self.leave(flow);
             self.flows[flow.index()].role = role;

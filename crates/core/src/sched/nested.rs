@@ -61,9 +61,11 @@ use super::fair::FairShare;
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::envelope::{TokenBucket, class_of};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Span, Time, Weight};
 
 /// The Nested QoS scheduler.
@@ -97,7 +99,7 @@ struct Flow {
     /// As a background flow: what waits, its weight, the virtual finish tag of the last one served.
     background: Fifo,
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 /// A class: B_k, δ_k and Q_k.
@@ -171,7 +173,7 @@ impl Nested {
         let flow = &mut self.flows[id.index()];
         flow.background.push(&mut self.slab, waiting);
         if flow.background.len() == 1 {
-            self.fair.enter(id, flow.virtual_finish, waiting.sequence);
+            self.fair.enter(id, flow.virtual_finish.0, waiting.sequence);
         }
     }
 
@@ -196,18 +198,16 @@ impl Nested {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.background.pop(&mut self.slab)?;
         let successor = flow.background.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
         flow.waiting -= 1;
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::absent());
-            self.by_deadline.cover(flows);
-            self.fair.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::absent());
         }
     }
 }
@@ -229,12 +229,17 @@ impl Scheduler for Nested {
         }
         self.advance(now);
         self.cover(flow);
+        if slo.is_background() {
+            self.fair.cover(flow.index() + 1);
+        } else {
+            self.by_deadline.cover(flow.index() + 1);
+        }
         let known = &mut self.flows[flow.index()];
         known.reclass(self.now, slo.classes());
         known.weight = slo.weight();
         known.role = if slo.is_background() { Role::Background } else { Role::Guaranteed };
         if known.role == Role::Guaranteed {
-            known.virtual_finish = 0;
+            known.virtual_finish.0 = 0;
             self.fair.withdraw(flow);
             while let Some(mut waiting) = self.flows[flow.index()].background.pop(&mut self.slab) {
                 waiting.tag = self.now.as_nanos().into();
@@ -306,7 +311,7 @@ impl Flow {
             waiting: 0,
             background: Fifo::EMPTY,
             weight: Weight::ONE,
-            virtual_finish: 0,
+            virtual_finish: Packed(0),
         }
     }
 

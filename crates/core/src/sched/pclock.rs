@@ -11,7 +11,8 @@
 //!           [ S ]─>[ S ]─>[ S ]          [ S ]─>[ S ]
 //!             │                            │
 //!  by_finish  [ S + δ of each head | ... ]    smallest: dispatched next        O(log flows)
-//!  by_start   [ S of each head     | ... ]    smallest later than now: shift   O(1)
+//!  started    how many heads have S ≤ now                            none: look below
+//!  by_start   [ S of other heads, or less | ... ]  smallest later than now: shift   O(log flows)
 //!  fair       [ background heads   | ... ]    fair.rs
 //!  lending    who has room to lend them       spare.rs
 //!
@@ -19,6 +20,11 @@
 //!  synchronize: shift += min S − now         now     min S     all tags, those of idle flows
 //!                                             └─────────┘      too, move back by this much
 //! ```
+//!
+//! A head with S ≤ now is *started* and stays so: it is counted, and by_start need not know it. A head
+//! that is not has an entry of at most its S: requests of a flow start in order, so the entry of one
+//! that has gone serves for the next. An entry is made true, or dropped, when it comes up as the
+//! smallest, hence at most once for each dispatch.
 //!
 //! **Tags** are nanoseconds on one stored axis, `u128`: a synchronization adds to `shift` instead of
 //! subtracting from every tag. 64 bits would overflow: a flow of 0.001 IOPS alone on a device that
@@ -56,9 +62,11 @@ use super::spare::Lending;
 use super::stamp::{EPOCH, Stamper};
 use super::{Arrival, ConfigureError, Decision, Scheduler, SpareCapacity};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Span, Time, Weight};
 
 /// The pClock scheduler.
@@ -68,6 +76,7 @@ pub struct PClock {
     slab: Slab,
     by_finish: FlowHeap,
     by_start: FlowHeap,
+    started: usize,
     fair: FairShare,
     lending: Lending,
     spare: SpareCapacity,
@@ -79,26 +88,47 @@ pub struct PClock {
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Absent,
-    Guaranteed(Stamper),
-    Background,
+    Guaranteed(Promise),
+    Background(Share),
 }
 
-/// One flow. The fields of the other role are at rest.
+/// As a guaranteed flow.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    stamper: Stamper<Notes>,
+    /// δ.
+    latency: Span,
+}
+
+/// What fits into the last bytes of a stamper.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(Rust, packed)]
+struct Notes {
+    /// The largest cost that has arrived, in thousandths. What is above 2³² is held there: beside such
+    /// a request nothing of a σ that ordinary requests fit into is worth lending.
+    largest: u32,
+    /// Whether the head is counted in [`PClock::started`].
+    started: bool,
+    /// Whether it had a whole request to lend when it became busy.
+    lends: bool,
+}
+
+/// As a background flow.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    weight: Weight,
+    /// The virtual finish tag of the last request served.
+    virtual_finish: Packed<u128>,
+}
+
+/// One flow.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     role: Role,
     queue: Fifo,
-    /// Guaranteed: δ.
-    latency: Span,
-    /// The largest cost that has arrived.
-    largest: Cost,
-    /// Background: weight and virtual finish tag of the last request served.
-    weight: Weight,
-    virtual_finish: u128,
 }
 
-const _: () =
-    assert!(size_of::<Flow>() <= 144, "an idle flow stays small: 256 bytes with the engine's share");
+const _: () = assert!(size_of::<Flow>() <= 104, "an idle flow stays small: 256 bytes with heaps and engine");
 
 impl PClock {
     /// A scheduler without flows that gives spare capacity to the guaranteed flows.
@@ -115,6 +145,7 @@ impl PClock {
             slab: Slab::new(),
             by_finish: FlowHeap::default(),
             by_start: FlowHeap::default(),
+            started: 0,
             fair: FairShare::default(),
             lending: Lending::new(),
             spare,
@@ -154,18 +185,44 @@ impl PClock {
     /// CheckAndAdjustTags: if every waiting guaranteed request starts later than now, all tags move
     /// back until the first starts now.
     fn synchronize(&mut self) {
-        let stored_now = self.stored_now();
-        let Some((head, _)) = self.by_start.peek() else { return };
-        if head.tag <= stored_now {
+        if self.started > 0 {
             return;
         }
-        self.shift = self.shift.saturating_add(head.tag - stored_now);
-        if self.spare.background_share().as_u16() > 0 && self.fair.next().is_some() {
+        let stored_now = self.stored_now();
+        let Some(first) = self.first_start() else { return };
+        if first <= stored_now {
+            return;
+        }
+        self.shift = self.shift.saturating_add(first - stored_now);
+        if self.lends() && self.fair.next().is_some() {
             let flows = &self.flows;
-            self.lending.open(self.now, |flow| flows[flow.index()].latency);
+            self.lending.open(self.now, |flow| flows[flow.index()].latency());
         } else {
             self.lending.close();
         }
+    }
+
+    /// The smallest S of the heads that are not counted as started.
+    fn first_start(&mut self) -> Option<u128> {
+        loop {
+            let (entry, id) = self.by_start.peek()?;
+            let flow = &self.flows[id.index()];
+            match flow.queue.front(&self.slab) {
+                Some(head) if matches!(&flow.role, Role::Guaranteed(promise) if !promise.stamper.rest.started) =>
+                {
+                    if head.tag == entry.tag {
+                        return Some(entry.tag);
+                    }
+                    self.by_start.set(id, Key { tag: head.tag, sequence: head.sequence });
+                }
+                _ => _ = self.by_start.remove(id),
+            }
+        }
+    }
+
+    /// Whether the background gets part of the spare capacity.
+    fn lends(&self) -> bool {
+        self.spare.background_share().as_u16() > 0
     }
 
     /// Queues a request of a guaranteed flow and computes its tags.
@@ -176,38 +233,60 @@ impl PClock {
         let start = flow.stamp(self.now, stored_now, arrival.request.cost, behind);
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, start));
         if flow.queue.len() == 1 {
-            self.enter_guaranteed(id);
+            self.by_finish.set(id, Key { tag: flow.finish_of(start), sequence: self.sequence });
+            self.note_start(id, Key { tag: start, sequence: self.sequence }, false);
+            self.enter_lending(id);
         }
         self.sequence += 1;
     }
 
-    /// The guaranteed `flow` has become busy.
-    fn enter_guaranteed(&mut self, flow: FlowId) {
-        self.rekey(flow);
-        if self.flows[flow.index()].lends() {
+    /// The guaranteed `flow` has become busy, or lends another sum than before.
+    fn enter_lending(&mut self, flow: FlowId) {
+        let known = &mut self.flows[flow.index()];
+        let lends = known.surplus() >= Cost::ONE.as_millis();
+        if let Role::Guaranteed(promise) = &mut known.role {
+            promise.stamper.rest.lends = lends;
+        }
+        if lends && self.lends() {
             self.lending.enter(flow);
         }
     }
 
-    /// Puts the head of the guaranteed `flow` into both heaps, or takes the flow out if it is idle.
-    fn rekey(&mut self, id: FlowId) {
-        let flow = &self.flows[id.index()];
-        if let Some(head) = flow.queue.front(&self.slab) {
-            self.by_start.set(id, Key { tag: head.tag, sequence: head.sequence });
-            self.by_finish.set(id, Key { tag: flow.finish_of(head.tag), sequence: head.sequence });
-        } else {
-            self.by_start.remove(id);
-            self.by_finish.remove(id);
-            self.lending.withdraw(id);
+    fn withdraw_lending(&mut self, flow: FlowId) {
+        if self.lends() {
+            self.lending.withdraw(flow);
         }
+    }
+
+    /// The guaranteed `id` has a head with this start; counts it as started if it is. `follows` if
+    /// there is an entry in `by_start` of a request of the flow before it.
+    fn note_start(&mut self, id: FlowId, start: Key, follows: bool) {
+        let now = start.tag <= self.stored_now();
+        if let Role::Guaranteed(promise) = &mut self.flows[id.index()].role {
+            promise.stamper.rest.started = now;
+        }
+        self.started += usize::from(now);
+        if !now && !follows {
+            self.by_start.set(id, start);
+        }
+    }
+
+    /// The guaranteed `flow` has no head for the moment; says whether the one that it had was started.
+    fn forget_start(&mut self, id: FlowId) -> bool {
+        let Role::Guaranteed(promise) = &mut self.flows[id.index()].role else { return false };
+        let started = core::mem::take(&mut promise.stamper.rest.started);
+        self.started -= usize::from(started);
+        started
     }
 
     fn enqueue_background(&mut self, arrival: Arrival) {
         let id = arrival.request.flow;
         let flow = &mut self.flows[id.index()];
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, 0));
-        if flow.queue.len() == 1 {
-            self.fair.enter(id, flow.virtual_finish, self.sequence);
+        if let Role::Background(share) = &flow.role
+            && flow.queue.len() == 1
+        {
+            self.fair.enter(id, share.virtual_finish.0, self.sequence);
         }
         self.sequence += 1;
     }
@@ -232,7 +311,9 @@ impl PClock {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        if let Role::Background(share) = &mut flow.role {
+            share.virtual_finish.0 = self.fair.serve(waiting.request.cost, share.weight, successor);
+        }
         if self.fair.next().is_none() {
             self.lending.close();
         }
@@ -243,33 +324,44 @@ impl PClock {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let finish = flow.finish_of(waiting.tag);
-        self.rekey(id);
+        let successor =
+            flow.queue.front(&self.slab).map(|head| Key { tag: head.tag, sequence: head.sequence });
+        let successor = successor.map(|start| (start, flow.finish_of(start.tag)));
+        let was_started = self.forget_start(id);
+        if let Some((start, finish)) = successor {
+            self.by_finish.set(id, Key { tag: finish, ..start });
+            self.note_start(id, start, !was_started);
+        } else {
+            self.by_finish.remove(id);
+            self.withdraw_lending(id);
+        }
         Decision::Dispatch(waiting.dispatch(Some(self.instant(finish))))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.by_finish.cover(flows);
-            self.by_start.cover(flows);
-            self.fair.cover(flows);
-            self.lending.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
+            if self.lends() {
+                self.lending.cover(flows);
+            }
         }
     }
 
     fn configure_guaranteed(&mut self, id: FlowId, envelope: &Envelope) {
         let (now, stored_now) = (self.now, self.stored_now());
         let flow = &mut self.flows[id.index()];
-        if let Role::Guaranteed(stamper) = &mut flow.role {
-            if stamper.bounds(envelope) && flow.latency == envelope.latency() {
+        if let Role::Guaranteed(promise) = &mut flow.role {
+            if promise.stamper.bounds(envelope) && promise.latency == envelope.latency() {
                 return;
             }
-            stamper.reconfigure(now, envelope);
-            flow.latency = envelope.latency();
-            self.lending.withdraw(id);
+            promise.stamper.reconfigure(now, envelope);
+            promise.latency = envelope.latency();
+            self.withdraw_lending(id);
         } else {
+            self.by_finish.cover(id.index() + 1);
+            self.by_start.cover(id.index() + 1);
             self.fair.withdraw(id);
             *flow = Flow { queue: flow.queue, ..Flow::guaranteed(now, envelope) };
             let mut behind = 0;
@@ -279,24 +371,46 @@ impl PClock {
                 waiting.tag = behind;
             });
         }
-        if !self.flows[id.index()].queue.is_empty() {
-            self.enter_guaranteed(id);
+        let flow = &self.flows[id.index()];
+        if let Some(head) = flow.queue.front(&self.slab) {
+            let start = Key { tag: head.tag, sequence: head.sequence };
+            self.by_finish.set(id, Key { tag: flow.finish_of(start.tag), ..start });
+            self.forget_start(id);
+            self.note_start(id, start, false);
+            self.enter_lending(id);
         }
     }
 
     fn configure_background(&mut self, id: FlowId, weight: Weight) {
-        let flow = &mut self.flows[id.index()];
-        if matches!(flow.role, Role::Background) {
-            flow.weight = weight;
+        if let Role::Background(share) = &mut self.flows[id.index()].role {
+            share.weight = weight;
             return;
         }
-        *flow = Flow { role: Role::Background, weight, queue: flow.queue, ..Flow::ABSENT };
+        self.forget_start(id);
+        self.fair.cover(id.index() + 1);
+        let flow = &mut self.flows[id.index()];
+        flow.role = Role::Background(Share { weight, virtual_finish: Packed(0) });
         if let Some(head) = flow.queue.front(&self.slab) {
             self.fair.enter(id, 0, head.sequence);
         }
         self.by_start.remove(id);
         self.by_finish.remove(id);
-        self.lending.withdraw(id);
+        self.withdraw_lending(id);
+    }
+
+    /// Begins to lend, or ends it: the flows that are busy now lend from the next synchronization on.
+    fn reset_lending(&mut self) {
+        self.lending = Lending::new();
+        if self.lends() {
+            self.lending.cover(self.flows.len());
+            for (id, flow) in (0..).map(FlowId).zip(&self.flows) {
+                if matches!(flow.role, Role::Guaranteed(promise) if promise.stamper.rest.lends)
+                    && !flow.queue.is_empty()
+                {
+                    self.lending.enter(id);
+                }
+            }
+        }
     }
 }
 
@@ -337,7 +451,7 @@ impl Scheduler for PClock {
     }
 
     fn on_arrival(&mut self, now: Time, arrival: Arrival) -> Result<(), ConfigureError> {
-        let in_background = matches!(self.known(arrival.request.flow)?.role, Role::Background);
+        let in_background = matches!(self.known(arrival.request.flow)?.role, Role::Background(_));
         if self.slab.is_full() {
             return Err(ConfigureError::TooManyWaiting);
         }
@@ -375,46 +489,43 @@ impl Scheduler for PClock {
     fn set_spare(&mut self, now: Time, spare: SpareCapacity) -> Result<(), ConfigureError> {
         self.advance(now);
         self.spare = spare;
-        self.lending.close();
+        self.reset_lending();
         Ok(())
     }
 }
 
 impl Flow {
-    const ABSENT: Self = Self {
-        role: Role::Absent,
-        queue: Fifo::EMPTY,
-        latency: Span::ZERO,
-        largest: Cost::ZERO,
-        weight: Weight::ONE,
-        virtual_finish: 0,
-    };
+    const ABSENT: Self = Self { role: Role::Absent, queue: Fifo::EMPTY };
 
     fn guaranteed(now: Time, envelope: &Envelope) -> Self {
-        let role = Role::Guaranteed(Stamper::new(now, envelope));
-        Self { role, latency: envelope.latency(), ..Self::ABSENT }
+        let (stamper, latency) = (Stamper::new(now, envelope), envelope.latency());
+        let promise = Promise { stamper, latency };
+        Self { role: Role::Guaranteed(promise), ..Self::ABSENT }
+    }
+
+    /// δ; none for a flow without a promise.
+    const fn latency(&self) -> Span {
+        if let Role::Guaranteed(promise) = &self.role { promise.latency } else { Span::ZERO }
     }
 
     /// The start tag of a request of `cost` that arrives now, not before `behind`.
     fn stamp(&mut self, now: Time, stored_now: u128, cost: Cost, behind: u128) -> u128 {
-        self.largest = self.largest.max(cost);
-        let Role::Guaranteed(stamper) = &mut self.role else { return behind };
-        stamper.stamp(now, stored_now, cost, behind)
+        let Role::Guaranteed(promise) = &mut self.role else { return behind };
+        let largest = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
+        promise.stamper.rest.largest = largest.max(promise.stamper.rest.largest);
+        promise.stamper.stamp(now, stored_now, cost, behind)
     }
 
     fn finish_of(&self, start: u128) -> u128 {
-        start.saturating_add(u128::from(self.latency.as_nanos()))
+        start.saturating_add(u128::from(self.latency().as_nanos()))
     }
 
     /// σ less what its own largest request needs: what it can lend.
     fn surplus(&self) -> u64 {
-        let Role::Guaranteed(stamper) = &self.role else { return 0 };
-        stamper.burst().as_millis().saturating_sub(self.largest.as_millis())
-    }
-
-    /// Whether there is a whole request to lend.
-    fn lends(&self) -> bool {
-        self.surplus() >= Cost::ONE.as_millis()
+        let Role::Guaranteed(promise) = &self.role else { return 0 };
+        let largest = promise.stamper.rest.largest;
+        let needed = if largest == u32::MAX { u64::MAX } else { u64::from(largest) };
+        promise.stamper.burst().as_millis().saturating_sub(needed)
     }
 
     /// What it lends to the background at one synchronization, if that gets `permille` of it.

@@ -48,6 +48,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Time, Weight};
 
 /// The RBFQ scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the reservation tag of a request that was dispatched in
@@ -110,14 +111,11 @@ impl Rbfq {
         known.ok_or(ConfigureError::UnknownFlow(flow))
     }
 
-    /// Makes room for `flow` in every table.
+    /// Makes room for `flow`.
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.by_reservation.cover(flows);
-            self.shares.cover(flows);
-            self.background.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -178,6 +176,12 @@ impl Scheduler for Rbfq {
         self.cover(flow);
         let rate = reserved(slo);
         let role = if rate.is_some() { Role::Reserved } else { Role::Background };
+        if role == Role::Reserved {
+            self.by_reservation.cover(flow.index() + 1);
+            self.shares.cover(flow.index() + 1);
+        } else {
+            self.background.cover(flow.index() + 1);
+        }
         let earliest = self.clock.earliest(self.now);
         let known = &mut self.flows[flow.index()];
         let changes_side = known.role != role;

@@ -43,6 +43,7 @@ use super::pace::{Pace, VIRTUAL, share_of};
 use super::tagged::{Discipline, Head, Tagged};
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Time};
 
 /// The SFQ(D) scheduler.
@@ -72,7 +73,7 @@ impl Discipline for StartTime {
     const NAME: &'static str = "sfqd";
 
     fn cover(&mut self, flows: usize) {
-        self.tags.resize(flows, Tags::NONE);
+        table::cover(&mut self.tags, flows, Tags::NONE);
         self.heads.cover(flows);
     }
 

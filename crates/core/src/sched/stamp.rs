@@ -17,37 +17,38 @@
 //! σ/ρ = 10²¹ ns before its time. Everything saturates at the top.
 
 use crate::envelope::{TokenBucket, grains_of};
+use crate::packed::Packed;
 use crate::slo::Envelope;
 use crate::units::{Cost, NANOS_PER_SECOND, Rate, Time};
 
 /// Where the stored axis has the epoch: room for tags before it.
 pub(crate) const EPOCH: u128 = 1 << 96;
 
-/// A guaranteed flow's arrival bound and how far it is used up.
+/// A guaranteed flow's arrival bound and how far it is used up. Its last bytes are its owner's to use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamper {
+pub(crate) struct Stamper<Rest = ()> {
     /// σ, ρ and the tokens.
     bucket: TokenBucket,
     /// The stored instant at which the arrival bound is used up: whole ns and a part in 1/ρ ns.
-    frontier: u128,
+    frontier: Packed<u128>,
     frontier_part: u64,
-    /// 1/ρ for a request of cost 1, likewise.
+    /// 1/ρ for a request of cost 1, in whole ns; what is left over follows from it.
     step: u64,
-    step_part: u64,
     /// Whether the last arrival was over the bound; if not, the frontier follows from the bucket.
     overrun: bool,
+    pub(crate) rest: Rest,
 }
 
-impl Stamper {
+impl<Rest: Copy + Default> Stamper<Rest> {
     pub(crate) fn new(now: Time, envelope: &Envelope) -> Self {
-        let (step, step_part) = ONE_REQUEST.div_rem(envelope.rate());
+        let (step, _) = ONE_REQUEST.div_rem(envelope.rate());
         Self {
             bucket: TokenBucket::new(now, envelope.burst(), envelope.rate()),
-            frontier: 0,
+            frontier: Packed(0),
             frontier_part: 0,
             step: step as u64,
-            step_part,
             overrun: false,
+            rest: Rest::default(),
         }
     }
 
@@ -65,10 +66,10 @@ impl Stamper {
     pub(crate) fn reconfigure(&mut self, now: Time, envelope: &Envelope) {
         let (old, new) = (self.bucket.rate().as_millis(), envelope.rate().as_millis());
         let part = u128::from(self.frontier_part) * u128::from(new) / u128::from(old);
-        let (step, step_part) = ONE_REQUEST.div_rem(envelope.rate());
+        let (step, _) = ONE_REQUEST.div_rem(envelope.rate());
         self.bucket.reconfigure(now, envelope.burst(), envelope.rate());
         self.frontier_part = part as u64;
-        (self.step, self.step_part) = (step as u64, step_part);
+        self.step = step as u64;
     }
 
     /// UpdateNumtokens and ComputeTags: the start tag of a request of `cost` that arrives now, not
@@ -84,10 +85,10 @@ impl Stamper {
         }
         self.advance_frontier(cost);
         let earliest = stored_now.max(behind);
-        if self.frontier < earliest {
-            (self.frontier, self.frontier_part) = (earliest, 0);
+        if self.frontier.0 < earliest {
+            (self.frontier, self.frontier_part) = (Packed(earliest), 0);
         }
-        self.frontier
+        self.frontier.0
     }
 
     /// The frontier of a flow whose arrivals so far were inside its bound: now − tokens/ρ, with the
@@ -102,20 +103,20 @@ impl Stamper {
             Err(_) => ((-tokens).div_euclid(i128::from(rate)), (-tokens).rem_euclid(i128::from(rate)) as u64),
         };
         let frontier = (stored_now.saturating_add_signed(offset), part);
-        (self.frontier, self.frontier_part) = frontier.max((self.frontier, self.frontier_part));
+        (self.frontier.0, self.frontier_part) = frontier.max((self.frontier.0, self.frontier_part));
     }
 
     /// Moves the frontier by cost/ρ.
     fn advance_frontier(&mut self, cost: Cost) {
         let rate = self.bucket.rate();
         let (whole, part) = if cost == Cost::ONE {
-            (u128::from(self.step), self.step_part)
+            (u128::from(self.step), ONE_REQUEST.0 as u64 - self.step * rate.as_millis())
         } else {
             cost_nanos(cost).div_rem(rate)
         };
         let part = self.frontier_part + part;
         let carry = u64::from(part >= rate.as_millis());
-        self.frontier = self.frontier.saturating_add(whole).saturating_add(u128::from(carry));
+        self.frontier.0 = { self.frontier.0 }.saturating_add(whole).saturating_add(u128::from(carry));
         self.frontier_part = part - carry * rate.as_millis();
     }
 }

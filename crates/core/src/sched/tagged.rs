@@ -17,9 +17,11 @@ use alloc::vec::Vec;
 use super::fair::FairShare;
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::heap::Key;
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Time, Weight};
 
 /// The request at the head of a queue.
@@ -92,7 +94,7 @@ struct Flow {
     queue: Fifo,
     /// Background: weight and virtual finish tag of the last request served.
     weight: Weight,
-    virtual_finish: u128,
+    virtual_finish: Packed<u128>,
 }
 
 const _: () = assert!(size_of::<Flow>() <= 48, "room for a discipline's tags within 144 bytes");
@@ -110,7 +112,7 @@ impl Head {
 
 impl Flow {
     const ABSENT: Self =
-        Self { role: Role::Absent, queue: Fifo::EMPTY, weight: Weight::ONE, virtual_finish: 0 };
+        Self { role: Role::Absent, queue: Fifo::EMPTY, weight: Weight::ONE, virtual_finish: Packed(0) };
 }
 
 impl<D: Discipline> Tagged<D> {
@@ -146,9 +148,7 @@ impl<D: Discipline> Tagged<D> {
     fn cover(&mut self, flow: FlowId) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.background.cover(flows);
-            self.discipline.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
         }
     }
 
@@ -160,6 +160,7 @@ impl<D: Discipline> Tagged<D> {
             return;
         }
         self.background.withdraw(id);
+        self.discipline.cover(id.index() + 1);
         *flow = Flow { role: Role::Guaranteed, queue: flow.queue, ..Flow::ABSENT };
         self.discipline.admit(self.now, id, envelope, slo);
         let (queue, now, discipline) = (flow.queue, self.now, &mut self.discipline);
@@ -180,6 +181,7 @@ impl<D: Discipline> Tagged<D> {
         if flow.role == Role::Guaranteed {
             self.discipline.dismiss(id);
         }
+        self.background.cover(id.index() + 1);
         *flow = Flow { role: Role::Background, weight, queue: flow.queue, ..Flow::ABSENT };
         if let Some(head) = self.head(id) {
             self.background.enter(id, 0, head.sequence);
@@ -199,7 +201,7 @@ impl<D: Discipline> Tagged<D> {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.background.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.background.serve(waiting.request.cost, flow.weight, successor);
         Decision::Dispatch(waiting.dispatch(None))
     }
 }
@@ -258,7 +260,7 @@ impl<D: Discipline> Scheduler for Tagged<D> {
             if guaranteed {
                 self.discipline.enter(id, Head::of(&waiting));
             } else {
-                self.background.enter(id, flow.virtual_finish, waiting.sequence);
+                self.background.enter(id, flow.virtual_finish.0, waiting.sequence);
             }
         }
         Ok(())

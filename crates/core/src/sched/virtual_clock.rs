@@ -34,6 +34,7 @@ use super::tagged::{Discipline, Head, Tagged};
 use crate::heap::FlowHeap;
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Time};
 
 /// The Virtual Clock scheduler.
@@ -57,7 +58,7 @@ impl Discipline for OwnClocks {
     const NAME: &'static str = "virtual-clock";
 
     fn cover(&mut self, flows: usize) {
-        self.clocks.resize(flows, Clock { pace: Pace::new(1), reading: 0 });
+        table::cover(&mut self.clocks, flows, Clock { pace: Pace::new(1), reading: 0 });
         self.heads.cover(flows);
     }
 

@@ -54,6 +54,7 @@ use super::tagged::{Discipline, Head, Tagged};
 use crate::heap::{FlowHeap, Key};
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Time};
 
 /// The WF²Q+ scheduler.
@@ -124,7 +125,7 @@ impl Discipline for EligibleFirst {
     const NAME: &'static str = "wf2q+";
 
     fn cover(&mut self, flows: usize) {
-        self.tags.resize(flows, Tags::NONE);
+        table::cover(&mut self.tags, flows, Tags::NONE);
         self.by_start.cover(flows);
         self.by_finish.cover(flows);
     }

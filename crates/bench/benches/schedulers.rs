@@ -1,0 +1,41 @@
+//! Every scheduler at 10 to 1 000 000 flows: `cargo bench -p evenkeel-bench [-- pclock/1000]`.
+
+use std::time::Duration;
+
+use criterion::Criterion;
+use evenkeel_bench::{FLOWS, IDLE_DEVICE, Load, SCHEDULERS, counting, slo};
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+/// FAIRIO looks at every active class once a cycle: more of them take minutes to set up.
+const FAIRIO_MAX: u32 = 10_000;
+
+fn schedulers(criterion: &mut Criterion) {
+    for (name, make) in SCHEDULERS {
+        let mut group = criterion.benchmark_group(name);
+        group.sample_size(20).measurement_time(Duration::from_secs(2));
+        for &flows in FLOWS.iter().filter(|flows| name != "fairio" || **flows <= FAIRIO_MAX) {
+            group.bench_function(flows.to_string(), |bencher| {
+                let mut load = Load::new(make(), flows, IDLE_DEVICE, slo);
+                (0..2 * flows).for_each(|_| load.step());
+                let before = counting::calls();
+                let mut steps = 0_u64;
+                bencher.iter(|| {
+                    load.step();
+                    steps += 1;
+                });
+                let calls = counting::calls() - before;
+                // Criterion itself allocates a few times per sample, not per request.
+                assert!(calls * 10 <= steps.max(10_000), "{calls} allocations in {steps} requests");
+            });
+        }
+        group.finish();
+    }
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    schedulers(&mut criterion);
+    criterion.final_summary();
+}

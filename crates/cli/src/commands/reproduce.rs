@@ -1,0 +1,203 @@
+//! `evenkeel reproduce`: the papers' experiments, run again.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::Args;
+use evenkeel_experiments::{Context, Experiment, ExperimentError, Study, all, find, run_all, write};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::report::print;
+use crate::text_table::{Align, text_table};
+
+const EXIT_CODES: &str = "Exit codes:
+  0  every check holds
+  1  some check does not; each is named, with by how much
+  2  an experiment could not be run, or the command line is wrong
+
+docs/results/reproduction.md is the book of the results. Two runs give the same JSON.";
+
+/// Options of `evenkeel reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ReproduceArgs {
+    /// Which experiments: names as `--list` shows them, the beginning of names (`pclock`), or `all`
+    #[arg(required_unless_present_any = ["list", "quick"], value_name = "ID")]
+    ids: Vec<String>,
+    /// List the experiments, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Only the quick ones: all of them in less than a minute
+    #[arg(long)]
+    quick: bool,
+    /// Write pages, figures and JSON into this folder, and the book if all were run
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A folder with real traces; without it, generated ones stand in
+    #[arg(long, value_name = "DIR", env = "EVENKEEL_TRACES")]
+    traces: Option<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Experiments at the same time; as many as there are processors unless given
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// Runs experiments; the process's exit code.
+pub(crate) fn run(args: &ReproduceArgs) -> u8 {
+    let chosen = match choose(args) {
+        Ok(chosen) => chosen,
+        Err(unknown) => {
+            eprintln!(
+                "error: there is no experiment {unknown:?}; `evenkeel reproduce --list` shows them all"
+            );
+            return 2;
+        }
+    };
+    if args.list {
+        list(&chosen, args.json);
+        return 0;
+    }
+    let context =
+        Context { traces: args.traces.clone(), commit: option_env!("EVENKEEL_COMMIT").map(str::to_owned) };
+    let threads = args.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let bar = ProgressBar::new(chosen.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    let results = run_all(&chosen, &context, threads, &|experiment| {
+        bar.set_message(experiment.id);
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    if let Some(problem) = save(args, &results, &context) {
+        eprintln!("error: {problem}");
+        return 2;
+    }
+    if args.json {
+        let all: Vec<Value> =
+            results.iter().map(|(experiment, result)| as_json(experiment, result)).collect();
+        print(&format!("{:#}\n", json!({ "experiments": all })));
+    } else {
+        print(&to_text(&results));
+    }
+    exit_code(&results)
+}
+
+type Results = [(&'static Experiment, Result<Study, ExperimentError>)];
+
+fn choose(args: &ReproduceArgs) -> Result<Vec<&'static Experiment>, String> {
+    let mut chosen: Vec<&'static Experiment> = Vec::new();
+    let wanted: &[String] = &args.ids;
+    let everything = wanted.is_empty() || wanted.iter().any(|id| id == "all");
+    if everything {
+        chosen = all().collect();
+    }
+    for id in wanted.iter().filter(|id| *id != "all") {
+        let found: Vec<_> = match find(id) {
+            Some(experiment) => vec![experiment],
+            None => all().filter(|experiment| experiment.id.starts_with(id.as_str())).collect(),
+        };
+        if found.is_empty() {
+            return Err(id.clone());
+        }
+        for experiment in found {
+            if !chosen.iter().any(|known| known.id == experiment.id) {
+                chosen.push(experiment);
+            }
+        }
+    }
+    chosen.retain(|experiment| !args.quick || experiment.quick);
+    Ok(chosen)
+}
+
+fn list(chosen: &[&'static Experiment], as_json: bool) {
+    if as_json {
+        let rows: Vec<Value> = chosen
+            .iter()
+            .map(|experiment| {
+                json!({
+                    "id": experiment.id,
+                    "title": experiment.title,
+                    "source": experiment.source,
+                    "quick": experiment.quick,
+                })
+            })
+            .collect();
+        print(&format!("{:#}\n", json!({ "experiments": rows })));
+        return;
+    }
+    let rows: Vec<[String; 3]> = chosen
+        .iter()
+        .map(|experiment| {
+            [experiment.id.to_owned(), experiment.source.to_owned(), experiment.title.to_owned()]
+        })
+        .collect();
+    print(&text_table([("id", Align::Left), ("source", Align::Left), ("what it shows", Align::Left)], &rows));
+}
+
+/// Writes the results; what went wrong, if anything did.
+fn save(args: &ReproduceArgs, results: &Results, context: &Context) -> Option<String> {
+    let folder = args.out.as_ref()?;
+    let done: Vec<_> = results
+        .iter()
+        .filter_map(|(experiment, result)| Some((*experiment, result.as_ref().ok()?)))
+        .collect();
+    for (experiment, study) in &done {
+        if let Err(error) = write::study(folder, experiment, study, context) {
+            return Some(format!("{}: {error}", folder.display()));
+        }
+    }
+    if done.len() == all().count() {
+        return write::book(folder, &done).err().map(|error| format!("{}: {error}", folder.display()));
+    }
+    None
+}
+
+fn as_json(experiment: &Experiment, result: &Result<Study, ExperimentError>) -> Value {
+    match result {
+        Ok(study) => json!({
+            "id": experiment.id,
+            "title": experiment.title,
+            "source": experiment.source,
+            "holds": study.holds(),
+            "study": study,
+        }),
+        Err(error) => json!({ "id": experiment.id, "error": error.to_string() }),
+    }
+}
+
+fn to_text(results: &Results) -> String {
+    let mut text = String::new();
+    for (experiment, result) in results {
+        text.push_str(&format!("{}: {} ({})\n", experiment.id, experiment.title, experiment.source));
+        match result {
+            Ok(study) => {
+                for check in &study.checks {
+                    let mark = if check.holds { "holds " } else { "FAILS " };
+                    text.push_str(&format!("  {mark} {}: {}\n", check.law, check.found));
+                    if let Some(reason) = &check.reason {
+                        text.push_str(&format!("         {reason}\n"));
+                    }
+                }
+            }
+            Err(error) => text.push_str(&format!("  could not be run: {error}\n")),
+        }
+    }
+    let studies = || results.iter().filter_map(|(_, result)| result.as_ref().ok());
+    let checks: usize = studies().map(|study| study.checks.len()).sum();
+    let held: usize = studies().flat_map(|study| &study.checks).filter(|check| check.holds).count();
+    text.push_str(&format!("{} experiments, {held} of {checks} checks hold\n", results.len()));
+    text
+}
+
+fn exit_code(results: &Results) -> u8 {
+    if results.iter().any(|(_, result)| result.is_err()) {
+        2
+    } else {
+        u8::from(results.iter().any(|(_, result)| result.as_ref().is_ok_and(|study| !study.holds())))
+    }
+}
