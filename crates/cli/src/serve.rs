@@ -139,6 +139,19 @@ fn finish(ended: &Ended, json: bool) -> u8 {
                 store.store, store.depth, store.depth_changes
             );
         }
+        for store in &ended.stores {
+            let Some(hybrid) = &store.hybrid else { continue };
+            println!(
+                "store {}: {} of {} slots of the fast device in use; accesses: {} fast, {} slow; clusters: {} copied there, {} back",
+                store.store,
+                hybrid.slots_used,
+                hybrid.slots,
+                hybrid.fast_accesses,
+                hybrid.slow_accesses,
+                hybrid.promoted,
+                hybrid.demoted
+            );
+        }
         for (store, error) in &ended.failures {
             eprintln!("evenkeel: store {store}: {error}");
         }

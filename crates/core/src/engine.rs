@@ -242,6 +242,12 @@ impl Engine {
         }
     }
 
+    /// The next reply, without submitting anything: for a driver whose store has no room just now although
+    /// fewer than the dispatch depth are outstanding. Once it has, [`Engine::poll_output`] goes on.
+    pub fn poll_reply(&mut self) -> Option<Record> {
+        self.replies.pop_front()
+    }
+
     /// When to call [`Engine::handle_input`] with [`Input::Timeout`], if the scheduler or the limit of a
     /// member waits for an instant. Known once [`Engine::poll_output`] has given `None`.
     #[must_use]

@@ -9,19 +9,34 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, StoreConfig, VolumeConfig};
+use evenkeel_hybrid::{MapFile, OfflineError, Paths, belong_together, slots_at};
+use evenkeel_tiering::{Background, Geometry, Hybrid};
+
+use crate::config::{Config, HybridConfig, StoreConfig, VolumeConfig};
 
 /// How long to wait for a file that is locked, and how long between two attempts.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
+/// Clusters migrate in copies of at most this size: what a disk reads in about a millisecond.
+const COPY_BYTES_MAX: u32 = 128 << 10;
 
 /// The opened files of one store.
-#[derive(Debug)]
 pub(crate) struct Backings {
     /// Each file once.
     pub(crate) files: Vec<File>,
     /// For each of the store's volumes, in order: index into `files`, first byte, bytes.
     pub(crate) slices: Vec<Slice>,
+    /// What makes a hybrid store of the first two files, the slow one and the fast one.
+    pub(crate) hybrid: Option<HybridParts>,
+}
+
+/// The state of a hybrid store, and its durable map.
+pub(crate) struct HybridParts {
+    pub(crate) hybrid: Hybrid,
+    pub(crate) map: MapFile,
+    /// Where slot 0 begins on the fast device.
+    pub(crate) fast_base: u64,
+    pub(crate) config: HybridConfig,
 }
 
 /// Where a volume's bytes are.
@@ -92,6 +107,46 @@ pub enum BackingError {
         /// Bytes that the volume needs.
         need: u64,
     },
+    /// The fast device of a hybrid store is not there.
+    #[error(
+        "{key}: {path} does not exist; attach the fast device again, or give up what only it has: evenkeel hybrid drain CONFIG STORE --without-fast"
+    )]
+    FastMissing {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The parts of a hybrid store cannot be used together.
+    #[error("{key}: {source}")]
+    Hybrid {
+        /// The configuration key.
+        key: String,
+        /// What is wrong.
+        source: Box<OfflineError>,
+    },
+    /// A volume reaches beyond what the map of its hybrid store covers.
+    #[error(
+        "{key}: the volume ends at byte {need}, but the map covers {have}; take in the rest of the slow device: evenkeel hybrid resize CONFIG STORE"
+    )]
+    BeyondMap {
+        /// The configuration key.
+        key: String,
+        /// Bytes that the map covers.
+        have: u64,
+        /// Bytes that the volume needs.
+        need: u64,
+    },
+    /// Direct access needs larger blocks than the map has.
+    #[error(
+        "{key}: direct = true needs blocks of at least 4096 bytes, and this hybrid store was created with blocks of {block}; remove direct, or create it anew with --block 4KiB"
+    )]
+    SmallBlocks {
+        /// The configuration key.
+        key: String,
+        /// Bytes of a block.
+        block: u32,
+    },
     /// A whole-file volume whose size is not a multiple of the block size.
     #[error("{key}: {path} has {have} bytes, which is no multiple of {block}; set the volume's size to one")]
     Unaligned {
@@ -115,7 +170,10 @@ pub(crate) fn block_minimum(store: &StoreConfig) -> u32 {
 pub(crate) fn open(config: &Config, store: usize) -> Result<Backings, BackingError> {
     let store_config = &config.stores[store];
     let mut opened: HashMap<PathBuf, (u32, u64)> = HashMap::new();
-    let mut backings = Backings { files: Vec::new(), slices: Vec::new() };
+    if let Some(hybrid) = &store_config.hybrid {
+        return open_hybrid(config, store, hybrid);
+    }
+    let mut backings = Backings { files: Vec::new(), slices: Vec::new(), hybrid: None };
     let volumes: Vec<&VolumeConfig> = config.volumes.iter().filter(|volume| volume.store == store).collect();
     for volume in &volumes {
         let (key, path) = location(store_config, volume);
@@ -137,6 +195,72 @@ pub(crate) fn open(config: &Config, store: usize) -> Result<Backings, BackingErr
         backings.slices.push(slice(store_config, volume, file, have)?);
     }
     Ok(backings)
+}
+
+/// Opens the slow and the fast device of a hybrid store, and its map.
+fn open_hybrid(config: &Config, store: usize, hybrid: &HybridConfig) -> Result<Backings, BackingError> {
+    let store_config = &config.stores[store];
+    let name = &store_config.name;
+    let key = |rest: &str| format!("store.{name}.{rest}");
+    let fault = |rest: &'static str| {
+        let key = key(rest);
+        move |source: OfflineError| BackingError::Hybrid { key, source: Box::new(source) }
+    };
+    let slow = store_config.path.clone().unwrap_or_default();
+    let paths = Paths { slow: slow.clone(), fast: hybrid.fast.clone(), map: hybrid.map.clone() };
+    let map = open_map(&hybrid.map).map_err(fault("hybrid.map"))?;
+    let about = *map.about();
+    if !hybrid.fast.exists() {
+        return Err(BackingError::FastMissing { key: key("hybrid.fast"), path: hybrid.fast.clone() });
+    }
+    let (slow_file, slow_bytes) =
+        open_one(&key("path"), &slow, true, store_config.direct, about.store_bytes)?;
+    let (fast_file, fast_total) =
+        open_one(&key("hybrid.fast"), &hybrid.fast, true, store_config.direct, about.fast_bytes)?;
+    // The label is smaller than what direct access can read.
+    let through_cache = File::open(&hybrid.fast)
+        .map_err(|source| OfflineError::Io { path: hybrid.fast.clone(), source })
+        .map_err(fault("hybrid.fast"))?;
+    belong_together(&paths, &about, &through_cache, fast_total, slow_bytes).map_err(fault("hybrid"))?;
+    let mut slices = Vec::new();
+    for volume in config.volumes_of(store) {
+        let slice = slice(store_config, volume, 0, slow_bytes)?;
+        let (have, need) = (about.store_bytes, slice.offset + slice.size);
+        if need > have {
+            return Err(BackingError::BeyondMap { key: format!("volume.{}", volume.name), have, need });
+        }
+        slices.push(slice);
+    }
+    if store_config.direct && about.block_bytes < block_minimum(store_config) {
+        return Err(BackingError::SmallBlocks { key: key("direct"), block: about.block_bytes });
+    }
+    let parts = hybrid_parts(hybrid, map).map_err(fault("hybrid.map"))?;
+    Ok(Backings { files: vec![slow_file, fast_file], slices, hybrid: Some(parts) })
+}
+
+fn hybrid_parts(config: &HybridConfig, map: MapFile) -> Result<HybridParts, OfflineError> {
+    let about = *map.about();
+    let geometry = Geometry::new(about.cluster_bytes, about.block_bytes)?;
+    let background = Background {
+        migrations_max: config.migrations as usize,
+        copy_bytes_max: COPY_BYTES_MAX,
+        ..Background::default()
+    };
+    let policy = config.policy.build();
+    let hybrid = Hybrid::new(geometry, about.store_bytes, about.fast_bytes, policy, background, map.load()?)
+        .map_err(|source| OfflineError::Map { path: config.map.clone(), source })?;
+    Ok(HybridParts { hybrid, map, fast_base: slots_at(about.cluster_bytes), config: config.clone() })
+}
+
+/// Waits a little for a map that is in use, as [`lock`] does for files.
+fn open_map(path: &Path) -> Result<MapFile, OfflineError> {
+    let give_up = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match MapFile::open(path) {
+            Err(error) if error.is_in_use() && Instant::now() < give_up => thread::sleep(LOCK_RETRY),
+            other => return Ok(other?),
+        }
+    }
 }
 
 /// The key that names a volume's backing, and the path.

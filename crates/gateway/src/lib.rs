@@ -18,4 +18,6 @@ mod store;
 
 pub use backing::BackingError;
 pub use listener::ListenError;
-pub use server::{Accounts, Ended, GroupAccount, Server, StartError, StoreAccount, VolumeAccount};
+pub use server::{
+    Accounts, Ended, GroupAccount, HybridStatus, Server, StartError, StoreAccount, VolumeAccount,
+};

@@ -22,6 +22,12 @@ pub(crate) enum Tag {
     Send(u32),
     /// A request's access to the backing.
     Access(u32),
+    /// An access of a request to one device of a hybrid store.
+    Piece(u32),
+    /// A copy between the devices of a hybrid store.
+    Copy(u32),
+    /// The sync of a file of a hybrid store.
+    Sync(u32),
 }
 
 /// A completed submission: whose, and the result as the kernel gives it (negative: error number).
@@ -46,6 +52,9 @@ impl Tag {
             Self::Receive(index) => (1, index),
             Self::Send(index) => (2, index),
             Self::Access(index) => (3, index),
+            Self::Piece(index) => (4, index),
+            Self::Copy(index) => (5, index),
+            Self::Sync(index) => (6, index),
         };
         kind << INDEX_BITS | u64::from(index)
     }
@@ -56,7 +65,10 @@ impl Tag {
             0 => Self::Wake,
             1 => Self::Receive(index),
             2 => Self::Send(index),
-            _ => Self::Access(index),
+            3 => Self::Access(index),
+            4 => Self::Piece(index),
+            5 => Self::Copy(index),
+            _ => Self::Sync(index),
         }
     }
 }
@@ -141,7 +153,8 @@ mod tests {
 
     #[test]
     fn tags_round_trip() {
-        for tag in [Tag::Wake, Tag::Receive(0), Tag::Send(u32::MAX), Tag::Access(77)] {
+        let requests = [Tag::Wake, Tag::Receive(0), Tag::Send(u32::MAX), Tag::Access(77)];
+        for tag in requests.into_iter().chain([Tag::Piece(5), Tag::Copy(1 << 20), Tag::Sync(1)]) {
             assert_eq!(Tag::from_bits(tag.to_bits()), tag);
         }
     }

@@ -7,6 +7,7 @@
 //! ```
 
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
@@ -63,6 +64,31 @@ pub struct VolumeAccount {
     pub account: Account,
 }
 
+/// How the devices of a hybrid store are used.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct HybridStatus {
+    /// Slots of the fast device that have a cluster, or wait for the map to forget one.
+    pub slots_used: u32,
+    /// Slots that there are.
+    pub slots: u32,
+    /// Bytes of a cluster, and so of a slot.
+    pub cluster_bytes: u32,
+    /// Accesses of requests to the fast device since the start.
+    pub fast_accesses: u64,
+    /// Accesses of requests to the slow device.
+    pub slow_accesses: u64,
+    /// Clusters copied to the fast device.
+    pub promoted: u64,
+    /// Clusters copied back.
+    pub demoted: u64,
+    /// Transactions of the location map.
+    pub commits: u64,
+    /// Whether the fast device was lost.
+    pub fast_lost: bool,
+    /// Whether the slow device was lost.
+    pub slow_lost: bool,
+}
+
 /// The account of one group: all that its volumes did, held against the promise that they share.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct GroupAccount {
@@ -86,6 +112,9 @@ pub struct StoreAccount {
     pub depth: u32,
     /// How often that has been changed, where it is adapted.
     pub depth_changes: u64,
+    /// How its devices are used, if it is a hybrid store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hybrid: Option<HybridStatus>,
 }
 
 /// All accounts of a gateway.
@@ -345,15 +374,25 @@ fn prepare(
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), start),
+        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store, start)),
         depth_control,
         groups: groups_of(config, index).map(|(_, group)| (group.name.clone(), group.slo.clone())).collect(),
         device: emulated.map(Spec::build),
         files: backings.files,
         direct: store.direct,
+        hybrid: backings.hybrid,
         volumes,
         cpu: store.cpu,
     })
+}
+
+/// How many requests the engine may have dispatched. Those of a hybrid store that wait for one of its
+/// devices are dispatched too; the gates keep them from becoming more than the devices' depths together.
+fn engine_depth(store: &StoreConfig, start: NonZeroU32) -> NonZeroU32 {
+    match store.hybrid {
+        Some(_) => store.depth.saturating_mul(NonZeroU32::MIN.saturating_add(1)),
+        None => start,
+    }
 }
 
 /// The groups of a store, with their indices into [`Config::groups`].

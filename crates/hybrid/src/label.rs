@@ -36,6 +36,11 @@ pub enum LabelError {
         "it has no label of a fast device, and it is not empty; if its content may go, erase its first 4 KiB"
     )]
     Foreign,
+    /// It belongs to a store.
+    #[error(
+        "it is the fast device of a hybrid store already; dissolve that one (evenkeel hybrid drain --dissolve), or erase its first 4 KiB if nothing of it is needed"
+    )]
+    Taken,
     /// There is no label.
     #[error("it has no label of a fast device")]
     Missing,

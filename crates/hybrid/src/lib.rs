@@ -16,7 +16,7 @@ mod offline;
 
 pub use label::{LABEL_BYTES, Label, LabelError, slots_at};
 pub use map_file::{About, MapFile, MapFileError};
-pub use offline::{Finding, Offline, OfflineError, Paths, Progress};
+pub use offline::{Finding, Offline, OfflineError, Paths, Progress, belong_together};
 
 /// Names one pair of fast device and map: 16 random bytes.
 pub type Identity = [u8; 16];

@@ -52,7 +52,7 @@ pub enum MapFileError {
     )]
     Exists(PathBuf),
     /// There is no such file.
-    #[error("{0}: there is no such map")]
+    #[error("{0}: there is no such map; `evenkeel hybrid create` makes the map of a new store")]
     Missing(PathBuf),
     /// The database refuses.
     #[error("{path}: {source}")]
@@ -62,6 +62,9 @@ pub enum MapFileError {
         /// What the database says.
         source: Box<redb::Error>,
     },
+    /// Another process has it.
+    #[error("{0}: is in use by another process; stop the gateway (or the other command) first")]
+    InUse(PathBuf),
     /// It is no map, or one that another version made.
     #[error("{path}: {problem}")]
     Format {
@@ -70,6 +73,14 @@ pub enum MapFileError {
         /// What is wrong.
         problem: String,
     },
+}
+
+impl MapFileError {
+    /// Whether another process has the map.
+    #[must_use]
+    pub const fn is_in_use(&self) -> bool {
+        matches!(self, Self::InUse(_))
+    }
 }
 
 impl MapFile {
@@ -98,10 +109,11 @@ impl MapFile {
         if !path.exists() {
             return Err(MapFileError::Missing(path.to_owned()));
         }
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .open(path)
-            .map_err(|error| failed(path, error.into()))?;
+        let database =
+            Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(|error| match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => MapFileError::InUse(path.to_owned()),
+                other => failed(path, other.into()),
+            })?;
         Self::recognise(path, database)
     }
 
@@ -156,12 +168,12 @@ impl MapFile {
         self.try_commit(changes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Notes another size of the fast device.
+    /// Notes other sizes of the devices.
     ///
     /// # Errors
     /// If the database cannot be written.
-    pub fn set_fast_bytes(&mut self, fast_bytes: u64) -> Result<(), MapFileError> {
-        let about = About { fast_bytes, ..self.about };
+    pub fn set_sizes(&mut self, store_bytes: u64, fast_bytes: u64) -> Result<(), MapFileError> {
+        let about = About { store_bytes, fast_bytes, ..self.about };
         write_about(&self.database, &about).map_err(|error| failed(&self.path, error))?;
         self.about = about;
         Ok(())

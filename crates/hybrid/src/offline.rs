@@ -105,6 +105,9 @@ pub enum OfflineError {
         /// What is needed.
         need: u64,
     },
+    /// The fast device is there, so there is no need to give up what it has.
+    #[error("{0} is there; bring home what it has: evenkeel hybrid drain, without --without-fast")]
+    NotGone(PathBuf),
     /// The sizes in the map or the request are impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
@@ -132,7 +135,7 @@ impl Offline {
         match Label::read(&fast) {
             Err(LabelError::Missing) => {}
             Ok(_) => {
-                let source = LabelError::Foreign;
+                let source = LabelError::Taken;
                 return Err(OfflineError::Label { path: paths.fast.clone(), source });
             }
             Err(source) => return Err(OfflineError::Label { path: paths.fast.clone(), source }),
@@ -262,13 +265,36 @@ impl Offline {
         std::fs::remove_file(&path).map_err(|source| io_error(&path, source))
     }
 
-    /// Takes note of another size of the fast device, in bytes with its label. What lies beyond a smaller
-    /// size goes home first.
+    /// Gives up what only the fast device has, which must be gone: every block is again what the slow device
+    /// holds, which is older. The map is kept aside, under its name with `.abandoned`. The entries given up.
     ///
     /// # Errors
-    /// [`OfflineError`] if the device is smaller than that, or blocks could not be copied home.
-    pub fn resize(mut self, fast_total: u64, progress: Progress<'_>) -> Result<(), OfflineError> {
+    /// [`OfflineError::NotGone`] if the fast device is there; nothing has happened then.
+    pub fn abandon(paths: &Paths) -> Result<Vec<(Cluster, Entry)>, OfflineError> {
+        let map = MapFile::open(&paths.map)?;
+        let (_slow, _) = open(&paths.slow)?;
+        if let Ok((fast, _)) = open(&paths.fast)
+            && Label::read(&fast).is_ok_and(|label| label.identity == map.about().identity)
+        {
+            return Err(OfflineError::NotGone(paths.fast.clone()));
+        }
+        let entries = map.load()?;
+        drop(map);
+        let mut aside = paths.map.clone().into_os_string();
+        aside.push(".abandoned");
+        std::fs::rename(&paths.map, aside).map_err(|source| io_error(&paths.map, source))?;
+        Ok(entries)
+    }
+
+    /// Takes note of other sizes: of the fast device, in bytes with its label (`None` for all of it), and of
+    /// a slow device that has grown. What lies beyond a smaller fast device goes home first.
+    ///
+    /// # Errors
+    /// [`OfflineError`] if a device is smaller than that, or blocks could not be copied home.
+    pub fn resize(mut self, fast_total: Option<u64>, progress: Progress<'_>) -> Result<About, OfflineError> {
+        let store_bytes = length(&self.slow).map_err(|source| io_error(&self.paths.slow, source))?;
         let have = length(&self.fast).map_err(|source| io_error(&self.paths.fast, source))?;
+        let fast_total = fast_total.unwrap_or(have);
         let base = slots_at(self.geometry.cluster_bytes());
         let need = base + u64::from(self.geometry.cluster_bytes());
         if have < fast_total || fast_total < need {
@@ -281,7 +307,8 @@ impl Offline {
             // Slots are not moved one by one: policies fill the device again with what is worth it.
             self.drain(progress)?;
         }
-        Ok(self.map.set_fast_bytes(fast_bytes)?)
+        self.map.set_sizes(store_bytes, fast_bytes)?;
+        Ok(*self.map.about())
     }
 
     /// What the map belongs to.
@@ -417,9 +444,24 @@ fn open_parts(paths: &Paths) -> Result<(File, File, MapFile), OfflineError> {
     let map = MapFile::open(&paths.map)?;
     let (slow, slow_bytes) = open(&paths.slow)?;
     let (fast, fast_total) = open(&paths.fast)?;
-    let about = map.about();
+    belong_together(paths, map.about(), &fast, fast_total, slow_bytes)?;
+    Ok((slow, fast, map))
+}
+
+/// Whether these devices are the ones that the map is about, and still large enough. `fast` is read
+/// through the page cache.
+///
+/// # Errors
+/// [`OfflineError`] naming the part that does not fit.
+pub fn belong_together(
+    paths: &Paths,
+    about: &About,
+    fast: &File,
+    fast_total: u64,
+    slow_bytes: u64,
+) -> Result<(), OfflineError> {
     let label =
-        Label::read(&fast).map_err(|source| OfflineError::Label { path: paths.fast.clone(), source })?;
+        Label::read(fast).map_err(|source| OfflineError::Label { path: paths.fast.clone(), source })?;
     if label.identity != about.identity || label.cluster_bytes != about.cluster_bytes {
         return Err(OfflineError::Strangers { fast: paths.fast.clone(), map: paths.map.clone() });
     }
@@ -431,7 +473,7 @@ fn open_parts(paths: &Paths) -> Result<(File, File, MapFile), OfflineError> {
             return Err(OfflineError::Shrunk { path: path.clone(), have, need });
         }
     }
-    Ok((slow, fast, map))
+    Ok(())
 }
 
 fn open(path: &Path) -> Result<(File, u64), OfflineError> {

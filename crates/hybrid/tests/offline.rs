@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use evenkeel_hybrid::{Label, MapFile, Offline, OfflineError, Paths};
+use evenkeel_hybrid::{About, Label, MapFile, Offline, OfflineError, Paths};
 use evenkeel_tiering::Geometry;
 use evenkeel_tiering::policy::{DiskOnly, Lru};
 
@@ -85,12 +85,40 @@ fn a_smaller_fast_device_keeps_the_content() {
     let mut copy = Vec::new();
     let mut store = open(&place);
     exercise(&mut store, &mut copy, 9);
-    store.resize(4096 * 5, &mut |_, _| {}).expect("made smaller");
+    store.resize(Some(4096 * 5), &mut |_, _| {}).expect("made smaller");
     let mut store = open(&place);
     assert_eq!(store.about().fast_bytes, 4096 * 4);
     exercise(&mut store, &mut copy, 10);
     assert!(store.entries().iter().all(|(_, entry)| entry.slot < 4));
-    assert!(matches!(store.resize(4096 * 18, &mut |_, _| {}), Err(OfflineError::Shrunk { .. })));
+    assert!(matches!(store.resize(Some(4096 * 18), &mut |_, _| {}), Err(OfflineError::Shrunk { .. })));
+}
+
+#[test]
+fn a_slow_device_that_has_grown_is_taken_in() {
+    let place = created();
+    let before = *open(&place).about();
+    let slow = File::options().write(true).open(&place.paths.slow).expect("slow");
+    slow.set_len(before.store_bytes + 8192).expect("larger");
+    let about = open(&place).resize(None, &mut |_, _| {}).expect("taken in");
+    assert_eq!(about, About { store_bytes: before.store_bytes + 8192, ..before });
+    assert_eq!(*open(&place).about(), about);
+}
+
+#[test]
+fn a_fast_device_that_is_gone_can_be_given_up_and_one_that_is_there_cannot() {
+    let place = created();
+    let mut copy = Vec::new();
+    let mut store = open(&place);
+    exercise(&mut store, &mut copy, 4);
+    store.flush().expect("flushed");
+    let entries = store.entries();
+    drop(store);
+    assert!(matches!(Offline::abandon(&place.paths), Err(OfflineError::NotGone(_))));
+    assert!(place.paths.map.exists(), "nothing has happened");
+    std::fs::remove_file(&place.paths.fast).expect("gone");
+    let given_up = Offline::abandon(&place.paths).expect("given up");
+    assert!(!given_up.is_empty() && given_up.iter().all(|entry| entries.contains(entry)));
+    assert!(!place.paths.map.exists() && place.paths.map.with_extension("abandoned").exists());
 }
 
 #[test]

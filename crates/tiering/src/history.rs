@@ -85,15 +85,16 @@ impl<T: Default> Histories<T> {
 
     /// What is kept of `cluster`, which becomes the newest; and the cluster that had to go for it.
     pub fn touch(&mut self, cluster: Cluster) -> (&mut T, Option<(Cluster, T)>) {
-        let is_new = !self.clusters.contains_key(&cluster);
-        let gone = if is_new && self.clusters.len() >= self.max { self.clusters.pop_front() } else { None };
-        let entry = self.clusters.entry(cluster).or_insert_with(T::default);
+        let mut gone = None;
+        if self.clusters.to_back(&cluster).is_none() {
+            if self.clusters.len() >= self.max {
+                gone = self.clusters.pop_front();
+            }
+            self.clusters.insert(cluster, T::default());
+        }
+        // Without another look-up: it is the last one now.
+        let (_, entry) = self.clusters.iter_mut().next_back().expect("it was moved or put there");
         (entry, gone)
-    }
-
-    /// Moves `cluster` behind all others in the order of leaving.
-    pub fn renew(&mut self, cluster: Cluster) {
-        self.clusters.to_back(&cluster);
     }
 
     /// What is kept of `cluster`, without making it newer.
@@ -146,10 +147,8 @@ mod tests {
         let mut histories: Histories<u32> = Histories::new(2);
         for cluster in [1, 2] {
             assert!(histories.touch(cluster).1.is_none());
-            histories.renew(cluster);
         }
         *histories.touch(1).0 = 5;
-        histories.renew(1);
         assert_eq!(histories.touch(3).1, Some((2, 0)));
         assert_eq!((histories.len(), histories.peek(1)), (2, Some(&5)));
     }

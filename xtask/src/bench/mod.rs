@@ -2,6 +2,7 @@
 
 pub(crate) mod core;
 mod fio;
+pub(crate) mod hybrid;
 pub(crate) mod isolation;
 pub(crate) mod nbd;
 mod peers;

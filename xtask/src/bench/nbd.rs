@@ -194,7 +194,7 @@ fn chosen_servers(options: &Options) -> Outcome<Vec<(&'static str, Kind)>> {
 }
 
 /// Writes a file without holes, so that every server reads real pages, and leaves it in the page cache.
-fn fill(path: &Path, size: u64) -> io::Result<()> {
+pub(super) fn fill(path: &Path, size: u64) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut block = vec![0_u8; 1 << 20];

@@ -6,6 +6,7 @@ mod audit;
 mod check;
 mod config;
 mod device;
+mod hybrid;
 mod plan;
 mod replay;
 mod reproduce;
@@ -38,6 +39,8 @@ enum Command {
     Explain(audit::ExplainArgs),
     /// List and show models of storage devices
     Device(device::DeviceArgs),
+    /// Make, check, show, resize and drain a store of a fast and a slow device
+    Hybrid(hybrid::HybridArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -61,6 +64,7 @@ pub(crate) fn run() -> u8 {
         Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => audit::run_explain(&args),
         Command::Device(args) => device::run(&args),
+        Command::Hybrid(args) => hybrid::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

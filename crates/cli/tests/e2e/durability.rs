@@ -33,7 +33,7 @@ struct Slot {
     durable: u64,
 }
 
-struct Record {
+pub(crate) struct Record {
     slots: Mutex<Vec<Slot>>,
     flushes: AtomicU64,
 }
@@ -101,7 +101,7 @@ fn flush_on(socket: &Path, record: &Record) {
 }
 
 /// Runs the writers against the server for a while, then `crash`es it; what was promised by then.
-fn load(server: Server, millis: u64, crash: impl FnOnce()) -> Record {
+pub(crate) fn load(server: Server, millis: u64, crash: impl FnOnce()) -> Record {
     let record = Record::new();
     let socket = server.socket();
     thread::scope(|scope| {
@@ -121,7 +121,7 @@ fn load(server: Server, millis: u64, crash: impl FnOnce()) -> Record {
 }
 
 /// Every cell of every block lies between what was promised and what was sent.
-fn verify(server: &Server, record: &Record) {
+pub(crate) fn verify(server: &Server, record: &Record) {
     let mut client = Client::open(&server.socket(), "db").expect("open");
     let slots = record.slots.lock().expect("no panic");
     for (number, slot) in slots.iter().enumerate() {

@@ -11,6 +11,7 @@ mod durability;
 mod fio;
 mod groups;
 mod hostile;
+mod hybrid;
 mod listing;
 mod mistakes;
 mod mounting;

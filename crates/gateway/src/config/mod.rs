@@ -23,6 +23,7 @@ mod costs;
 mod depth;
 mod emulate;
 mod groups;
+mod hybrid;
 mod promises;
 mod rules;
 mod sections;
@@ -32,6 +33,7 @@ pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
+pub use hybrid::{HybridConfig, PolicyConfig};
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -129,7 +131,8 @@ pub struct StoreConfig {
     /// Parameters of the schedulers that have some (FAIRIO, Cello).
     pub tuning: Tuning,
     /// Requests outstanding at the device. 32 unless stated; with an emulated device, as many as it
-    /// works on at the same time: its servers, dies or members. If it is adapted, the most.
+    /// works on at the same time: its servers, dies or members; in a hybrid store, the sum of both devices'.
+    /// If it is adapted, the most.
     pub depth: NonZeroU32,
     /// How the depth is adapted while the store runs; `None` if it stays as it is.
     pub adaptive: Option<AdaptiveDepth>,
@@ -141,6 +144,8 @@ pub struct StoreConfig {
     pub cpu: Option<u32>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
+    /// The fast device in front of `path`, if this is a hybrid store.
+    pub hybrid: Option<HybridConfig>,
 }
 
 /// A dispatch depth that the gateway chooses from what it measures.
@@ -298,5 +303,7 @@ impl std::fmt::Display for Listen {
 mod cost_tests;
 #[cfg(test)]
 mod group_tests;
+#[cfg(test)]
+mod hybrid_tests;
 #[cfg(test)]
 mod tests;

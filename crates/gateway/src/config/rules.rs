@@ -31,6 +31,7 @@ pub(super) fn check(
     volumes: &[VolumeDraft],
 ) {
     check_store_paths(report, stores, volumes);
+    check_hybrid_paths(report, stores, volumes);
     for volume in volumes {
         let direct = volume.store_known && stores[volume.config.store].config.direct;
         check_numbers(report, volume, if direct { DIRECT_SECTOR } else { SECTOR });
@@ -86,6 +87,41 @@ fn check_store_paths(report: &mut Report, stores: &[StoreDraft], volumes: &[Volu
         if let Some(store) = owners.get(&normalised(path)) {
             let message = format!("{} is the path of store {store:?}", path.display());
             let remedy = "leave path out to make the volume a slice of the store, or name another file";
+            report.add(volume.path_span.clone(), format!("{}.path", volume.key), message, remedy);
+        }
+    }
+}
+
+/// Fast devices and maps belong to one store and to nothing else.
+fn check_hybrid_paths(report: &mut Report, stores: &[StoreDraft], volumes: &[VolumeDraft]) {
+    let mut owners: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let own = |path: &Option<PathBuf>, owner: String| path.as_ref().map(|path| (normalised(path), owner));
+    let of_stores =
+        stores.iter().filter_map(|store| own(&store.config.path, format!("store {:?}", store.config.name)));
+    owners.extend(of_stores);
+    let of_volumes = volumes
+        .iter()
+        .filter_map(|volume| own(&volume.config.path, format!("volume {:?}", volume.config.name)));
+    owners.extend(of_volumes);
+    for store in stores {
+        let Some(draft) = &store.hybrid else { continue };
+        let key = super::table::child_key("store", &store.config.name);
+        let (fast, map) = (&draft.config.fast, &draft.config.map);
+        for (name, path, span) in [("fast", fast, &draft.fast_span), ("map", map, &draft.map_span)] {
+            if let Some(other) = owners.get(&normalised(path)) {
+                let message = format!("{} is used by {other} too", path.display());
+                let remedy = "name a file or device that nothing else uses";
+                report.add(span.clone(), format!("{key}.hybrid.{name}"), message, remedy);
+            }
+            owners.entry(normalised(path)).or_insert_with(|| format!("store {:?}", store.config.name));
+        }
+    }
+    for volume in volumes.iter().filter(|volume| volume.store_known && volume.config.path.is_some()) {
+        let store = &stores[volume.config.store].config;
+        if store.hybrid.is_some() {
+            let message =
+                format!("store {:?} is hybrid, and all of its volumes are slices of it", store.name);
+            let remedy = "remove this line and give offset and size, or name another store";
             report.add(volume.path_span.clone(), format!("{}.path", volume.key), message, remedy);
         }
     }

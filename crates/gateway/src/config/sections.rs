@@ -11,6 +11,7 @@ use evenkeel_core::{CostModel, Rate, Span};
 use super::costs::read_cost;
 use super::depth::read_depth;
 use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
+use super::hybrid::{HybridDraft, read_backend, refuse_in_hybrid};
 use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
@@ -39,6 +40,7 @@ const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
 pub(super) struct StoreDraft {
     pub(super) config: StoreConfig,
     pub(super) path_span: Range<usize>,
+    pub(super) hybrid: Option<HybridDraft>,
 }
 
 /// A volume with the places that rules point at.
@@ -243,15 +245,24 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         spare
     });
     let tuning = TuningItems::take(&mut table);
-    let depth = table.take("depth").and_then(|item| read_depth(report, &item));
+    let hybrid = read_backend(report, &mut table, folder);
+    let depth_item = table.take("depth");
+    let depth = depth_item.as_ref().and_then(|item| read_depth(report, item));
     let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
-    let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
+    let emulate_item = table.take("emulate");
+    let emulate = emulate_item.as_ref().and_then(|item| EmulateConfig::read(report, item, folder));
+    if hybrid.is_some() {
+        refuse_in_hybrid(report, &table, path.is_some(), depth_item.as_ref(), emulate_item.as_ref());
+    }
     table.finish(report);
 
     let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
-    let (depth, adaptive) = depth.unwrap_or_else(|| (default_depth(), None));
+    let (depth, adaptive) = match &hybrid {
+        Some(hybrid) => (hybrid.config.depth(), None),
+        None => depth.unwrap_or_else(|| (default_depth(), None)),
+    };
     let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
@@ -267,8 +278,9 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
+        hybrid: hybrid.as_ref().map(|draft| draft.config.clone()),
     };
-    StoreDraft { config, path_span }
+    StoreDraft { config, path_span, hybrid }
 }
 
 fn read_capacity(

@@ -4,11 +4,9 @@
 //!  Submit ─┬─> page cache, if the data is there ────────> access_over ─┐
 //!          ├─> ring: read | write | fsync | fallocate ──> access_over ─┤
 //!          └─> emulated device, if there is one ────────> device_over ─┴─ both ──> Completion
-//!
-//!  stages of one access:  Data ──────────────────────────────> over
-//!                         Punch ─> ZeroRange ─> ZeroWrite ───> over   (each if the one before
-//!                         TRIM, zeroes with FUA: … ─> Sync ──> over    is not supported)
 //! ```
+//!
+//! A hybrid store goes its own way from Submit to Completion: `hybrid.rs`.
 //!
 //! The emulated device is the model's own clock made real: a completion counts as of the instant at
 //! which the model finished, however late this thread woke up, and what is dispatched then is
@@ -24,24 +22,12 @@ use evenkeel_core::{
 };
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
-use io_uring::{opcode, squeue, types};
 
 use super::Store;
 use super::connection::Reply;
+use super::steps::{Place, Steps};
 use crate::buffers::Buffer;
 use crate::ring::Tag;
-
-/// Zeros are written in pieces of this size where the file system offers nothing better.
-pub(super) const ZERO_CHUNK: u32 = 1 << 20;
-
-/// Where a request's access stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Data,
-    ZeroRange,
-    ZeroWrite,
-    Sync,
-}
 
 /// One request, from its header to its reply.
 #[derive(Debug)]
@@ -49,17 +35,12 @@ pub(super) struct Slot {
     pub(super) connection: u32,
     pub(super) volume: u32,
     pub(super) cookie: u64,
-    pub(super) command: Command,
-    pub(super) fua: bool,
     /// First byte within the volume.
     pub(super) offset: u64,
-    pub(super) length: u32,
+    pub(super) steps: Steps,
     pub(super) room: u64,
     pub(super) buffer: Option<Buffer>,
     pub(super) ticket: Option<Ticket>,
-    /// Bytes that the kernel has done.
-    pub(super) done: u32,
-    pub(super) stage: Stage,
     /// When it arrived, and when its access started: on the model's clock, and on ours.
     pub(super) arrived: Time,
     pub(super) started: Time,
@@ -69,22 +50,30 @@ pub(super) struct Slot {
     pub(super) device_over: Option<Time>,
     /// The disk time that the device model tells.
     pub(super) disk_time: Option<Span>,
-    pub(super) error: Option<ErrorCode>,
 }
 
 impl Store {
     /// Carries out what the engine has decided; new accesses start at `now`.
     pub(super) fn dispatch(&mut self, now: Time) -> io::Result<()> {
-        while let Some(output) = self.engine.poll_output(now) {
+        while let Some(output) = self.next_output(now) {
             match output {
                 Output::Submit(submission) => self.start_access(now, submission)?,
                 Output::Reply(record) => {
-                    let connection = self.finish(now, &record);
-                    self.send_early(connection)?;
+                    if let Some(connection) = self.finish(now, &record) {
+                        self.send_early(connection)?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// What the engine has decided. Of a hybrid store whose devices are busy, only replies.
+    fn next_output(&mut self, now: Time) -> Option<Output> {
+        if self.tiers.as_ref().is_some_and(|tiers| !tiers.wants_more()) {
+            return self.engine.poll_reply().map(Output::Reply);
+        }
+        self.engine.poll_output(now)
     }
 
     /// Takes in what the emulated device has finished by `now`.
@@ -116,26 +105,20 @@ impl Store {
             return Ok(());
         };
         let at = access.max(device);
-        let outcome = if slot.error.is_some() { Outcome::Failed } else { Outcome::Done };
+        let outcome = if slot.steps.error.is_some() { Outcome::Failed } else { Outcome::Done };
         self.complete(at, index, outcome);
         self.dispatch(at)
     }
 
     fn start_access(&mut self, now: Time, submission: Submission) -> io::Result<()> {
-        let index = submission.request.id.0 as u32;
-        let slot = &mut self.slots[index as usize];
-        slot.ticket = Some(submission.ticket);
-        let gone = self.connections[slot.connection as usize].dead;
-        if slot.command == Command::Read {
-            // Nobody waits for the data of a client that is gone; its writes are carried out.
-            slot.buffer = if gone { None } else { self.pool.take(slot.length as usize) };
-            if slot.buffer.is_none() {
-                slot.error = Some(ErrorCode::NoMemory);
-                let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
-                self.complete(now, index, outcome);
-                return Ok(());
-            }
+        if self.tiers.is_some() {
+            return self.start_tiered(now, submission);
         }
+        let index = submission.request.id.0 as u32;
+        if !self.has_buffer(now, index, submission.ticket) {
+            return Ok(());
+        }
+        let slot = &mut self.slots[index as usize];
         slot.started = now;
         slot.pushed = now;
         if let Some(device) = &mut self.device {
@@ -166,15 +149,34 @@ impl Store {
         Ok(())
     }
 
+    /// Notes the ticket of a request that was dispatched, and gives a read its buffer; whether it has
+    /// what it needs. Otherwise it is over.
+    pub(super) fn has_buffer(&mut self, now: Time, index: u32, ticket: Ticket) -> bool {
+        let slot = &mut self.slots[index as usize];
+        slot.ticket = Some(ticket);
+        if slot.steps.command != Command::Read {
+            return true;
+        }
+        // Nobody waits for the data of a client that is gone; its writes are carried out.
+        let gone = self.connections[slot.connection as usize].dead;
+        slot.buffer = if gone { None } else { self.pool.take(slot.steps.length as usize) };
+        let has = slot.buffer.is_some();
+        if !has {
+            slot.steps.error = Some(ErrorCode::NoMemory);
+            self.complete(now, index, if gone { Outcome::Cancelled } else { Outcome::Failed });
+        }
+        has
+    }
+
     /// Reads what the page cache holds, without waiting for the device; whether that was all. A
     /// cached read costs less as a call of its own than as a submission, a completion and a turn.
     fn read_from_cache(&mut self, index: u32) -> bool {
         let slot = &mut self.slots[index as usize];
-        if self.direct || slot.command != Command::Read {
+        if self.direct || slot.steps.command != Command::Read {
             return false;
         }
         let slice = &self.volumes[slot.volume as usize].slice;
-        let vector = libc::iovec { iov_base: slot.rest().cast(), iov_len: slot.length as usize };
+        let vector = libc::iovec { iov_base: slot.rest().cast(), iov_len: slot.steps.length as usize };
         // SAFETY: the buffer has room for the whole request and is touched by nobody else.
         let count = unsafe {
             libc::preadv2(
@@ -186,44 +188,21 @@ impl Store {
             )
         };
         // Whatever is not there, and whatever went wrong, is the ring's to find out.
-        slot.done = u32::try_from(count).unwrap_or(0);
-        slot.done == slot.length
+        slot.steps.done = u32::try_from(count).unwrap_or(0);
+        slot.steps.done == slot.steps.length
     }
 
     /// Queues the next step of a request's access.
     fn push_access(&mut self, index: u32) -> io::Result<()> {
         let slot = &self.slots[index as usize];
         let slice = &self.volumes[slot.volume as usize].slice;
-        let file = types::Fixed(slice.file);
-        let start = slice.offset + slot.offset;
-        let (offset, left) = (start + u64::from(slot.done), slot.length - slot.done);
-        let sync = || {
-            // A volume that can be named by one range syncs that range only: a neighbour's unwritten
-            // data in the same file is not its business.
-            let (offset, length) = match u32::try_from(slice.size) {
-                Ok(length) => (slice.offset, length),
-                Err(_) => (0, 0),
-            };
-            opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).offset(offset).len(length).build()
-        };
-        let allocate = |mode: i32| {
-            let mode = mode | libc::FALLOC_FL_KEEP_SIZE;
-            opcode::Fallocate::new(file, u64::from(slot.length)).offset(start).mode(mode).build()
-        };
-        let entry: squeue::Entry = match (slot.stage, slot.command) {
-            (Stage::Sync, _) | (_, Command::Flush | Command::Disconnect) => sync(),
-            (Stage::ZeroRange, _) => allocate(libc::FALLOC_FL_ZERO_RANGE),
-            (Stage::ZeroWrite, _) => {
-                let length = left.min(ZERO_CHUNK);
-                opcode::Write::new(file, self.zeroes.as_mut_ptr(), length).offset(offset).build()
-            }
-            (Stage::Data, Command::Trim | Command::WriteZeroes) => allocate(libc::FALLOC_FL_PUNCH_HOLE),
-            (Stage::Data, Command::Read) => opcode::Read::new(file, slot.rest(), left).offset(offset).build(),
-            (Stage::Data, Command::Write) => {
-                let flags = if slot.fua { libc::RWF_DSYNC } else { 0 };
-                opcode::Write::new(file, slot.rest(), left).offset(offset).rw_flags(flags).build()
-            }
-        };
+        // A volume that can be named by one range syncs that range only: a neighbour's unwritten
+        // data in the same file is not its business.
+        let sync = u32::try_from(slice.size).map_or((0, 0), |length| (slice.offset, length));
+        let place = Place { file: slice.file, start: slice.offset + slot.offset, sync };
+        let has_data = matches!(slot.steps.command, Command::Read | Command::Write);
+        let rest = if has_data { slot.rest() } else { std::ptr::null_mut() };
+        let entry = slot.steps.entry(place, rest, self.zeroes.as_mut_ptr());
         // SAFETY: the slot's buffer stays in the slot until its access is over; the zeros live as
         // long as the store and are only read.
         unsafe { self.ring.push(entry, Tag::Access(index)) }
@@ -232,33 +211,36 @@ impl Store {
     /// Takes in the result of a step; whether another step follows.
     fn continue_access(&mut self, index: u32, result: i32) -> io::Result<bool> {
         let result = self.judge_result(index, result);
-        let slot = &mut self.slots[index as usize];
-        let again = match result {
-            _ if result == -libc::EINTR || result == -libc::EAGAIN => true,
-            ..0 => slot.fall_back(-result),
-            _ => slot.advance(result as u32),
-        };
+        let again = self.slots[index as usize].steps.take_in(result);
         if again {
             self.push_access(index)?;
         }
         Ok(again)
     }
 
-    fn complete(&mut self, at: Time, index: u32, outcome: Outcome) {
+    pub(super) fn complete(&mut self, at: Time, index: u32, outcome: Outcome) {
         let slot = &self.slots[index as usize];
         let completion = Completion::new(slot.ticket.expect("only a dispatched request completes"), outcome);
         let completion = slot.disk_time.map_or(completion, |disk_time| completion.with_service(disk_time));
+        self.complete_ticket(at, completion);
+    }
+
+    pub(super) fn complete_ticket(&mut self, at: Time, completion: Completion) {
         let known = self.engine.handle_input(at, Input::Completion(completion));
         assert!(known.is_ok(), "each ticket is completed once");
     }
 
-    /// The request is over: into the ledger, and its answer to the client, whose connection is returned.
-    fn finish(&mut self, at: Time, record: &Record) -> u32 {
+    /// The request is over: into the ledger, and its answer to the client, whose connection is returned. A
+    /// copy of a hybrid store has none.
+    fn finish(&mut self, at: Time, record: &Record) -> Option<u32> {
         self.ledger.record(record);
         if let Some(depth) = self.depth_control.as_mut().and_then(|control| control.handle_record(at, record))
         {
             self.engine.set_depth(depth);
             self.depth_changes += 1;
+        }
+        if self.tiers.is_some() && self.forget_copy(record.request.id) {
+            return None;
         }
         let slot = self.slots.remove(record.request.id.0 as usize);
         debug_assert_eq!(FlowId(slot.volume), record.request.flow);
@@ -266,82 +248,31 @@ impl Store {
             let request = Request { flow: group, ..record.request };
             self.ledger.record(&Record { request, ..*record });
         }
-        let header = simple_reply(slot.error, slot.cookie);
+        let header = simple_reply(slot.steps.error, slot.cookie);
         let mut data = None;
         match slot.buffer {
-            Some(buffer) if slot.command == Command::Read && slot.error.is_none() => {
-                data = Some((buffer, slot.length));
+            Some(buffer) if slot.steps.command == Command::Read && slot.steps.error.is_none() => {
+                data = Some((buffer, slot.steps.length));
             }
             Some(buffer) => self.pool.give(buffer),
             None => {}
         }
         self.connections[slot.connection as usize].outstanding -= 1;
         self.queue_reply(slot.connection, Reply { header, data, room: slot.room });
-        slot.connection
+        Some(slot.connection)
     }
 }
 
 impl Slot {
     /// Where the rest of the payload is.
     fn rest(&self) -> *mut u8 {
+        self.data_at(self.steps.done)
+    }
+
+    /// Where the payload from byte `at` on is.
+    pub(super) fn data_at(&self, at: u32) -> *mut u8 {
         let buffer = self.buffer.as_ref().expect("reads and writes have a buffer while at the store");
-        assert!(self.done as usize <= buffer.capacity());
-        buffer.as_mut_ptr().wrapping_add(self.done as usize)
+        assert!(at as usize <= buffer.capacity());
+        buffer.as_mut_ptr().wrapping_add(at as usize)
     }
-
-    /// A step has succeeded; whether another is needed.
-    fn advance(&mut self, result: u32) -> bool {
-        match (self.stage, self.command) {
-            (Stage::Data, Command::Read | Command::Write) | (Stage::ZeroWrite, _) => {
-                if result == 0 {
-                    // The backing has become shorter than it was when it was opened.
-                    self.error = Some(ErrorCode::Io);
-                    return false;
-                }
-                self.done += result;
-                self.done < self.length || self.needs_sync()
-            }
-            (Stage::Sync, _) => false,
-            _ => self.needs_sync(),
-        }
-    }
-
-    /// Trimmed or zeroed under FUA: made durable by a sync, since there is no flag for it.
-    fn needs_sync(&mut self) -> bool {
-        let needed = self.fua && matches!(self.command, Command::Trim | Command::WriteZeroes);
-        if needed {
-            self.stage = Stage::Sync;
-        }
-        needed
-    }
-
-    /// A step has failed with `errno`; whether there is another way.
-    fn fall_back(&mut self, errno: i32) -> bool {
-        let unsupported = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL);
-        match (self.command, self.stage) {
-            // TRIM is only advice.
-            (Command::Trim, Stage::Data) if unsupported => return false,
-            (Command::WriteZeroes, Stage::Data) if unsupported => self.stage = Stage::ZeroRange,
-            (Command::WriteZeroes, Stage::ZeroRange) if unsupported => self.stage = Stage::ZeroWrite,
-            _ => {
-                self.error = Some(error_code(errno));
-                return false;
-            }
-        }
-        true
-    }
-}
-
-fn error_code(errno: i32) -> ErrorCode {
-    match errno {
-        libc::ENOSPC | libc::EDQUOT | libc::EFBIG => ErrorCode::NoSpace,
-        libc::EPERM | libc::EROFS | libc::EACCES => ErrorCode::Permission,
-        libc::ENOMEM => ErrorCode::NoMemory,
-        _ => ErrorCode::Io,
-    }
-}
-
-/// The first stage of a command's access: zeroes that must stay allocated are not punched.
-pub(super) fn first_stage(command: Command, no_hole: bool) -> Stage {
-    if command == Command::WriteZeroes && no_hole { Stage::ZeroRange } else { Stage::Data }
 }

@@ -13,7 +13,8 @@
 use evenkeel_nbd::Command;
 
 use super::Store;
-use super::access::{Slot, Stage};
+use super::access::Slot;
+use super::steps::Stage;
 
 /// Failed syncs of one file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +27,7 @@ pub(super) struct Faults {
 impl Slot {
     /// Whether its present step makes data durable that others may have written.
     fn syncs_file(&self) -> bool {
-        self.stage == Stage::Sync || self.command == Command::Flush
+        self.steps.stage == Stage::Sync || self.steps.command == Command::Flush
     }
 }
 
@@ -36,8 +37,8 @@ impl Store {
         let slot = &self.slots[index as usize];
         let syncs = slot.syncs_file();
         // A durable write through the page cache syncs the file behind itself.
-        let durable_write = slot.command == Command::Write && slot.fua && !self.direct;
-        let tells = slot.command == Command::Flush;
+        let durable_write = slot.steps.command == Command::Write && slot.steps.fua && !self.direct;
+        let tells = slot.steps.command == Command::Flush;
         if !(syncs || durable_write) || matches!(-result, libc::EINTR | libc::EAGAIN) {
             return result;
         }

@@ -31,7 +31,7 @@ use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
 use slab::Slab;
 
-use crate::backing::Slice;
+use crate::backing::{HybridParts, Slice};
 use crate::buffers::Pool;
 use crate::config::MemberConfig;
 use crate::mailbox::Mailbox;
@@ -41,8 +41,12 @@ use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 mod access;
 mod connection;
 mod faults;
+mod gate;
+mod hybrid;
+mod map_thread;
 mod receive;
 mod send;
+mod steps;
 
 use access::Slot;
 use connection::Connection;
@@ -61,6 +65,8 @@ pub(crate) enum Command {
     Serve(Session),
     /// Send the accounts of all volumes.
     Accounts(SyncSender<Accounts>),
+    /// The map thread has made changes durable, or could not.
+    MapCommitted(bool),
     /// Use this scheduler from now on; waiting requests move over.
     Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
     /// Let so many syncs fail.
@@ -87,6 +93,8 @@ pub(crate) struct Parts {
     pub(crate) files: Vec<File>,
     /// Whether the files bypass the page cache.
     pub(crate) direct: bool,
+    /// What makes the files the devices of a hybrid store.
+    pub(crate) hybrid: Option<HybridParts>,
     pub(crate) depth_control: Option<DepthControl>,
     /// Groups by name, with what they are promised.
     pub(crate) groups: Vec<(String, Slo)>,
@@ -141,6 +149,7 @@ pub(crate) struct Store {
     faults: Vec<faults::Faults>,
     syncs_to_fail: u32,
     direct: bool,
+    tiers: Option<Box<hybrid::Tiers>>,
     depth_control: Option<DepthControl>,
     depth_changes: u64,
     /// Names of groups; their flows are numbered behind those of the volumes.
@@ -196,6 +205,7 @@ impl Store {
             syncs_to_fail: 0,
             files: parts.files,
             direct: parts.direct,
+            tiers: None,
             depth_control: parts.depth_control,
             depth_changes: 0,
             groups: Vec::with_capacity(parts.groups.len()),
@@ -203,7 +213,7 @@ impl Store {
             slots: Slab::with_capacity(256),
             connections: Slab::with_capacity(16),
             pool: Pool::new(POOL_RETAINED),
-            zeroes: crate::buffers::Buffer::allocate(access::ZERO_CHUNK as usize)
+            zeroes: crate::buffers::Buffer::allocate(steps::ZERO_CHUNK as usize)
                 .ok_or(io::ErrorKind::OutOfMemory)?,
             ready: Vec::with_capacity(64),
             completed: Vec::with_capacity(1024),
@@ -219,17 +229,25 @@ impl Store {
         for volume in parts.volumes {
             store.add_volume(volume, first_group)?;
         }
+        if let Some(parts) = parts.hybrid {
+            store.add_tiers(parts)?;
+        }
         Ok(store)
     }
 
     /// Serves until told to drain.
     pub(crate) fn run(mut self) -> StoreEnd {
-        let result = self.serve().and_then(|()| self.sync());
+        let mut result = self.serve().and_then(|()| self.sync());
+        let mut in_flight = false;
+        if let Some(tiers) = &mut self.tiers {
+            result = result.and(tiers.close());
+            in_flight = !tiers.is_over();
+        }
         self.report_untold_faults();
         let accounts = self.accounts();
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
-        if abandoned > 0 || !self.connections.is_empty() {
+        if abandoned > 0 || in_flight || !self.connections.is_empty() {
             // The kernel may still be reading from or writing to their buffers.
             std::mem::forget(self);
         } else {
@@ -260,7 +278,7 @@ impl Store {
                     break;
                 }
             }
-            if self.drained() {
+            if self.drained(now)? {
                 return Ok(());
             }
         }
@@ -278,6 +296,9 @@ impl Store {
             Tag::Receive(connection) => self.on_received(now, connection, completed.result),
             Tag::Send(connection) => self.on_sent(connection, completed.result),
             Tag::Access(slot) => self.on_access_done(now, slot, completed.result),
+            Tag::Piece(id) => self.on_piece_done(now, id, completed.result),
+            Tag::Copy(copy) => self.on_copy_step(now, copy, completed.result),
+            Tag::Sync(file) => self.on_sync_done(now, file, completed.result),
         }
     }
 
@@ -289,6 +310,7 @@ impl Store {
                 let _ = answer.try_send(self.accounts());
                 Ok(())
             }
+            Command::MapCommitted(succeeded) => self.on_map_committed(now, succeeded),
             Command::Reschedule(scheduler) => {
                 let name = scheduler.name();
                 if let Err(error) = self.engine.replace_scheduler(now, scheduler) {
@@ -333,6 +355,18 @@ impl Store {
         Ok(())
     }
 
+    /// Makes it a hybrid store; its copies are a flow behind those of volumes and groups.
+    fn add_tiers(&mut self, parts: HybridParts) -> io::Result<()> {
+        let flows = self.volumes.len() + self.groups.len();
+        let migration = FlowId(u32::try_from(flows).map_err(io::Error::other)?);
+        let (now, slo) = (self.clock.now(), Slo::background());
+        self.ledger.configure(now, migration, &slo);
+        self.engine.handle_input(now, Input::Add(migration, slo)).map_err(io::Error::other)?;
+        let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
+        self.tiers = Some(Box::new(tiers));
+        Ok(())
+    }
+
     fn arm_wake(&mut self) -> io::Result<()> {
         let event = io_uring::types::Fd(self.mailbox.event());
         let counter: *mut u64 = &raw mut *self.wake_count;
@@ -368,20 +402,31 @@ impl Store {
             let account = self.ledger.account(now, FlowId((first_group + index) as u32))?;
             Some(GroupAccount { group: group.clone(), store: self.name.clone(), account })
         };
+        let migration = |tiers: &hybrid::Tiers| {
+            let account = self.ledger.account(now, tiers.migration())?;
+            let volume = hybrid::MIGRATION_NAME.to_owned();
+            Some(VolumeAccount { volume, store: self.name.clone(), group: None, account })
+        };
+        let tiers = self.tiers.as_deref();
+        let volumes = self.volumes.iter().enumerate().filter_map(volume);
         Accounts {
-            volumes: self.volumes.iter().enumerate().filter_map(volume).collect(),
+            volumes: volumes.chain(tiers.and_then(migration)).collect(),
             groups: self.groups.iter().enumerate().filter_map(group).collect(),
             stores: vec![StoreAccount {
                 store: self.name.clone(),
                 scheduler: self.engine.scheduler_name(),
-                depth: self.engine.depth(),
+                depth: tiers.map_or(self.engine.depth(), hybrid::Tiers::depth),
                 depth_changes: self.depth_changes,
+                hybrid: tiers.map(hybrid::Tiers::status),
             }],
         }
     }
 
     fn start_draining(&mut self, now: Time, deadline: Instant) -> io::Result<()> {
         self.drain_deadline = Some(deadline);
+        if let Some(tiers) = &mut self.tiers {
+            tiers.stop_migrating();
+        }
         let indices: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
         for volume in &mut self.volumes {
             volume.waiting.clear();
@@ -396,8 +441,9 @@ impl Store {
         Ok(())
     }
 
-    fn drained(&self) -> bool {
-        self.drain_deadline.is_some_and(|deadline| self.connections.is_empty() || Instant::now() >= deadline)
+    fn drained(&mut self, now: Time) -> io::Result<bool> {
+        let Some(deadline) = self.drain_deadline else { return Ok(false) };
+        Ok((self.connections.is_empty() && self.end_tiers(now)?) || Instant::now() >= deadline)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -14,8 +14,9 @@ use evenkeel_nbd::{Command, CommandFlags, ErrorCode, Refusal, RequestHeader, sim
 use io_uring::{opcode, types};
 
 use super::Store;
-use super::access::{Slot, first_stage};
+use super::access::Slot;
 use super::connection::{Connection, Receiving, Reply};
+use super::steps::{Steps, first_stage};
 use crate::ring::Tag;
 
 /// What a request takes up in its volume besides its payload: its slot and its place in queues.
@@ -143,22 +144,22 @@ impl Store {
             connection: index,
             volume: connection.volume,
             cookie: header.cookie,
-            command,
-            fua: header.flags.has(CommandFlags::FUA),
             offset: header.offset,
-            length: header.length,
+            steps: Steps::new(
+                command,
+                header.flags.has(CommandFlags::FUA),
+                header.length,
+                first_stage(command, header.flags.has(CommandFlags::NO_HOLE)),
+            ),
             room,
             buffer,
             ticket: None,
-            done: 0,
-            stage: first_stage(command, header.flags.has(CommandFlags::NO_HOLE)),
             arrived: now,
             started: now,
             pushed: now,
             access_over: None,
             device_over: None,
             disk_time: None,
-            error: None,
         }) as u32;
         if command == Command::Write {
             connection.receive = Receiving::Payload { slot, filled: 0 };
@@ -172,11 +173,11 @@ impl Store {
         let connection = &mut self.connections[index as usize];
         let request = &mut self.slots[slot as usize];
         let buffer = request.buffer.as_mut().expect("a write has a buffer from its header on");
-        let take = connection.unparsed().len().min((request.length - filled) as usize);
+        let take = connection.unparsed().len().min((request.steps.length - filled) as usize);
         buffer.bytes_mut_from(filled as usize)[..take].copy_from_slice(&connection.unparsed()[..take]);
         connection.start += take;
         let filled = filled + take as u32;
-        if filled < request.length {
+        if filled < request.steps.length {
             connection.receive = Receiving::Payload { slot, filled };
             return Ok(Step::NeedMore);
         }
@@ -189,7 +190,7 @@ impl Store {
     fn arrive(&mut self, now: Time, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.arrived = now;
-        let operation = match slot.command {
+        let operation = match slot.steps.command {
             Command::Read => Operation::Read,
             Command::Write => Operation::Write,
             Command::Trim => Operation::Trim,
@@ -201,8 +202,8 @@ impl Store {
             flow: FlowId(slot.volume),
             operation,
             offset: self.volumes[slot.volume as usize].place + slot.offset,
-            length: slot.length,
-            cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.length),
+            length: slot.steps.length,
+            cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.steps.length),
         };
         self.ledger.on_arrival(now, &request);
         if let Some(group) = self.volumes[slot.volume as usize].group {
@@ -264,7 +265,7 @@ impl Store {
             if let Some(buffer) = slot.buffer {
                 self.pool.give(buffer);
             }
-            tracing::warn!(%peer, volume = %name, received = filled, of = slot.length,
+            tracing::warn!(%peer, volume = %name, received = filled, of = slot.steps.length,
                 "the client vanished in the middle of a write; nothing of it was stored");
         }
         let connection = &mut self.connections[index as usize];
@@ -291,7 +292,7 @@ impl Store {
         let entry = match connection.receive {
             Receiving::Payload { slot, filled } => {
                 let request = &mut self.slots[slot as usize];
-                let left = (request.length - filled) as usize;
+                let left = (request.steps.length - filled) as usize;
                 let buffer = request.buffer.as_mut().expect("a write has a buffer from its header on");
                 let rest = &mut buffer.bytes_mut_from(filled as usize)[..left];
                 connection.receive_vectors = [vector(rest), vector(space)];

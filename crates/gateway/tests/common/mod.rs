@@ -7,8 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use evenkeel_gateway::{Server, config};
+use evenkeel_hybrid::{Offline, Paths};
 use evenkeel_nbd::client::{Negotiation, SimpleReply, encode_request};
 use evenkeel_nbd::{CommandFlags, RequestHeader};
+use evenkeel_tiering::Geometry;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
@@ -29,6 +31,20 @@ impl Gateway {
     pub fn start(size: u64, sections: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("store.img")).unwrap().set_len(size).unwrap();
+        let text = format!("[gateway]\nlisten = [\"unix:nbd.sock\"]\n{sections}");
+        let config = config::parse(&text, &folder.path().join("test.toml")).unwrap();
+        let server = Server::start(&config).unwrap();
+        Self { server: Some(server), folder }
+    }
+
+    /// The same with a hybrid store of `fast` bytes of fast device, `fast.img`, whose map is `s.map`.
+    pub fn start_hybrid(size: u64, fast: u64, sections: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        File::create(at("store.img")).unwrap().set_len(size).unwrap();
+        File::create(at("fast.img")).unwrap().set_len(fast).unwrap();
+        let paths = Paths { slow: at("store.img"), fast: at("fast.img"), map: at("s.map") };
+        Offline::create(&paths, Geometry::new(64 << 10, 4096).unwrap()).unwrap();
         let text = format!("[gateway]\nlisten = [\"unix:nbd.sock\"]\n{sections}");
         let config = config::parse(&text, &folder.path().join("test.toml")).unwrap();
         let server = Server::start(&config).unwrap();

@@ -118,31 +118,36 @@ impl Online {
 
     /// Counts the access and settles anew whether its cluster is fit and whether it is a victim.
     fn learn(&mut self, access: &Access) -> Known {
-        let (entry, gone) = self.clusters.touch(access.cluster);
-        let mut known = *entry;
+        let (known, gone) = self.clusters.touch(access.cluster);
         if let Some((_, gone)) = gone {
             self.all.remove(gone.step);
             if gone.is_fit {
                 self.fit.remove(gone.step);
             }
         }
-        if known.is_counted {
-            self.all.remove(known.step);
-        }
-        if known.is_fit {
-            self.fit.remove(known.step);
-        }
         known.history.count(access.is_write, access.is_sequential);
-        known.step = Step::of(known.history.reads(), known.history.writes);
-        known.is_counted = true;
-        self.all.insert(known.step);
+        let step = Step::of(known.history.reads(), known.history.writes);
         let was_fit = known.is_fit;
+        // Most accesses leave a cluster's step as it is, and then the trees too.
+        if !known.is_counted || step != known.step {
+            if known.is_counted {
+                self.all.remove(known.step);
+            }
+            if was_fit {
+                self.fit.remove(known.step);
+                self.fit.insert(step);
+            }
+            self.all.insert(step);
+            (known.step, known.is_counted) = (step, true);
+        }
         let History { random_reads, sequential_reads, .. } = known.history;
         let enough = u64::from(sequential_reads) + u64::from(self.parameters.random_excess_min);
         known.is_fit = u64::from(random_reads) >= enough
             && self.all.reaches(known.step, self.parameters.ratio_percent_min);
-        if known.is_fit {
-            self.fit.insert(known.step);
+        match (was_fit, known.is_fit) {
+            (false, true) => self.fit.insert(step),
+            (true, false) => self.fit.remove(step),
+            _ => {}
         }
         // "Victim clusters are updated on read requests" (section 5.4).
         if !access.is_write {
@@ -152,9 +157,7 @@ impl Online {
                 was_fit || known.is_victim
             };
         }
-        *self.clusters.touch(access.cluster).0 = known;
-        self.clusters.renew(access.cluster);
-        known
+        *known
     }
 }
 

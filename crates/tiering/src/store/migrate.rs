@@ -85,6 +85,19 @@ impl Hybrid {
         self.pump();
     }
 
+    /// Starts no more migrations, and ends those under way with the copy that they are at.
+    pub fn stop_migrating(&mut self) {
+        self.background.migrations_max = 0;
+        self.migrations.wanted.clear();
+        self.migrations.queued.clear();
+        for &index in self.migrations.by_cluster.values() {
+            let migration = self.migrations.active.row(index);
+            for (first, end) in migration.runs.drain(..) {
+                migration.blocks = migration.blocks.without(Blocks::range(first, end));
+            }
+        }
+    }
+
     /// A copy is over.
     ///
     /// # Panics
@@ -155,7 +168,11 @@ impl Hybrid {
             self.round_wanted |= self.map.has_released();
             return;
         }
-        let mut runs: Vec<_> = blocks.runs(self.geometry.blocks()).collect();
+        let step = (self.background.copy_bytes_max / self.geometry.block_bytes()).max(1);
+        let pieces = |(first, end): (u32, u32)| {
+            (first..end).step_by(step as usize).map(move |at| (at, end.min(at.saturating_add(step))))
+        };
+        let mut runs: Vec<_> = blocks.runs(self.geometry.blocks()).flat_map(pieces).collect();
         runs.reverse();
         let index =
             self.migrations.active.insert(Migration { cluster, to, blocks, touched: Blocks::NONE, runs });

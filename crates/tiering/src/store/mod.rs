@@ -25,7 +25,8 @@
 //! A failed sync makes its device *lost* (what the system had accepted may be gone, and asking again
 //! would hide it). Without the slow device nothing can be flushed any more. Without the fast device,
 //! accesses to blocks that were there fail, flows that had unsynced writes there or changed the map
-//! since fail their flushes, and all others go on.
+//! since fail their flushes, and all others go on: also a write that was on its way to a new place there,
+//! which goes home instead.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -142,11 +143,14 @@ pub struct Background {
     pub waiting_max: usize,
     /// Map changes that are collected at most before a round starts without a FLUSH.
     pub changes_max: usize,
+    /// Bytes of one copy at most, rounded down to whole blocks but never below one: a cluster is copied in
+    /// pieces of this size, so that requests for the same device get in between.
+    pub copy_bytes_max: u32,
 }
 
 impl Default for Background {
     fn default() -> Self {
-        Self { migrations_max: 1, waiting_max: 256, changes_max: 4096 }
+        Self { migrations_max: 1, waiting_max: 256, changes_max: 4096, copy_bytes_max: u32::MAX }
     }
 }
 
@@ -186,6 +190,9 @@ pub struct Hybrid {
     round: Option<Round>,
     /// Requests that wait for a round which begins after now.
     next_round: Vec<u32>,
+    /// What the last round leaves behind, so that the next one need not allocate: flushes, flows covered.
+    spare_flushes: Vec<u32>,
+    spare_flows: [FxHashSet<FlowId>; 2],
     round_wanted: bool,
     /// Whether the last commit failed: only a flush tries again then.
     map_failed: bool,
@@ -216,6 +223,13 @@ struct Piece {
     tier: Tier,
     cluster: Cluster,
     is_write: bool,
+    /// What it takes to send a write elsewhere: whether it has data, and must be durable.
+    has_data: bool,
+    fua: bool,
+    /// First byte and bytes within the cluster, and where it begins within the request's data.
+    start: u32,
+    length: u32,
+    within: u32,
     /// Blocks whose location becomes `tier` if it succeeds.
     moves: Blocks,
 }
@@ -236,6 +250,9 @@ const fn tier_index(tier: Tier) -> usize {
         Tier::Slow => 1,
     }
 }
+
+/// Requests under way that memory is taken for from the start.
+const REQUESTS_USUAL: usize = 256;
 
 impl Hybrid {
     /// A store of `bytes` with a fast device of `fast_bytes`, from the durable map `stored`.
@@ -266,6 +283,8 @@ impl Hybrid {
             bereaved: FxHashSet::default(),
             round: None,
             next_round: Vec::new(),
+            spare_flushes: Vec::new(),
+            spare_flows: Default::default(),
             round_wanted: false,
             map_failed: false,
             is_draining: false,
@@ -275,10 +294,22 @@ impl Hybrid {
             parked: VecDeque::new(),
             outputs: VecDeque::new(),
         };
+        hybrid.reserve(REQUESTS_USUAL);
         for (cluster, _) in hybrid.map.sorted() {
             hybrid.policy.on_residence(cluster, true);
         }
         Ok(hybrid)
+    }
+
+    /// Takes memory for so many requests under way, so that fewer need none.
+    fn reserve(&mut self, requests: usize) {
+        self.requests.reserve(requests);
+        self.accesses.reserve(requests);
+        self.busy.reserve(requests);
+        self.next_round.reserve(requests);
+        self.spare_flushes.reserve(requests);
+        self.outputs.reserve(requests);
+        self.unsynced.iter_mut().chain(&mut self.spare_flows).for_each(|flows| flows.reserve(64));
     }
 
     /// What the driver shall do next.

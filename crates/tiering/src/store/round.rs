@@ -57,11 +57,13 @@ impl Hybrid {
         self.map_failed = !succeeded;
         if succeeded {
             self.map.free_released(round.released);
+            self.keep_sets(round.covered);
             self.end_round(round.flushes, None);
         } else {
             // Whether the transaction took place is not known: the slots stay out of use, and only a
             // flush tries again.
             self.take_back(round.clusters, round.released);
+            self.keep_sets(round.covered);
             self.end_round(round.flushes, Some(Fault::Map));
         }
         self.pump();
@@ -80,12 +82,12 @@ impl Hybrid {
         }
         self.round_wanted = false;
         let mut round = Round {
-            flushes: std::mem::take(&mut self.next_round),
+            flushes: std::mem::replace(&mut self.next_round, std::mem::take(&mut self.spare_flushes)),
             clusters: BTreeMap::new(),
             changes: Vec::new(),
             released: Vec::new(),
             syncs_left: 0,
-            covered: Default::default(),
+            covered: std::mem::take(&mut self.spare_flows),
             is_committing: false,
         };
         if has_changes {
@@ -96,7 +98,7 @@ impl Hybrid {
         for tier in [Tier::Slow, Tier::Fast] {
             let index = tier_index(tier);
             let has_copies = std::mem::take(&mut self.migrations.unsynced[index]);
-            round.covered[index] = std::mem::take(&mut self.unsynced[index]);
+            std::mem::swap(&mut round.covered[index], &mut self.unsynced[index]);
             if !self.lost[index] && (has_copies || !round.covered[index].is_empty()) {
                 round.syncs_left += 1;
                 self.outputs.push_back(Output::Sync(tier));
@@ -119,6 +121,7 @@ impl Hybrid {
         }
         let Some(round) = self.round.take() else { return };
         self.take_back(round.clusters, round.released);
+        self.keep_sets(round.covered);
         self.end_round(round.flushes, None);
     }
 
@@ -135,12 +138,19 @@ impl Hybrid {
         self.map.give_back_released(released);
     }
 
-    fn end_round(&mut self, flushes: Vec<u32>, fault: Option<Fault>) {
-        for request in flushes {
+    /// Keeps the memory of a round's sets for the next one.
+    fn keep_sets(&mut self, mut sets: [FxHashSet<FlowId>; 2]) {
+        sets.iter_mut().for_each(FxHashSet::clear);
+        self.spare_flows = sets;
+    }
+
+    fn end_round(&mut self, mut flushes: Vec<u32>, fault: Option<Fault>) {
+        for request in flushes.drain(..) {
             let flow = self.requests.row(request).flow;
             let outcome = self.durability(flow, fault);
             self.finish(request, outcome);
         }
+        self.spare_flushes = flushes;
     }
 
     /// Whether what `flow` has written is durable, now that a round is over.

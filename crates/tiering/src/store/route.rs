@@ -3,7 +3,7 @@
 use evenkeel_core::Operation;
 
 use super::{Busy, Fault, Hybrid, HybridRequest, Output, Pending, Piece, TierAccess, tier_index};
-use crate::geometry::{Blocks, Cluster, Geometry, Stretch};
+use crate::geometry::{Blocks, Cluster, Geometry, Slot, Stretch};
 use crate::map::Entry;
 use crate::policy::{Access, Residence, Tier};
 
@@ -60,6 +60,9 @@ impl Hybrid {
 
     /// Admits requests that waited for writes which are over now, in their order.
     fn unpark(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
         for request in std::mem::take(&mut self.parked) {
             if self.must_wait(&request) {
                 self.parked.push_back(request);
@@ -75,6 +78,10 @@ impl Hybrid {
     /// If no such access is under way.
     pub fn on_access_done(&mut self, id: u32, succeeded: bool) {
         let piece = self.accesses.remove(id);
+        if !succeeded && self.can_go_home(&piece) {
+            self.send_home(piece);
+            return;
+        }
         self.unbusy(&piece);
         if succeeded {
             let (to_fast, to_slow) = match piece.tier {
@@ -82,8 +89,10 @@ impl Hybrid {
                 Tier::Slow => (Blocks::NONE, piece.moves),
             };
             let flow = self.requests.row(piece.request).flow;
-            if piece.is_write {
-                // Noted at the end as well as at the beginning: a sync may have begun between them.
+            if piece.is_write && self.lost[tier_index(piece.tier)] {
+                // Accepted by a device that will not be synced any more.
+                self.bereaved.insert(flow);
+            } else if piece.is_write {
                 self.unsynced[tier_index(piece.tier)].insert(flow);
             }
             if !piece.moves.is_empty() {
@@ -125,7 +134,8 @@ impl Hybrid {
 
     fn plan_read(&self, stretch: &Stretch, entry: Option<Entry>) -> Plan {
         let on_fast = entry.map_or(Blocks::NONE, |entry| entry.on_fast);
-        Plan { fast: on_fast.and(self.geometry.touched(stretch)), moves: Blocks::NONE }
+        let slot = entry.map_or(0, |entry| entry.slot);
+        Plan { fast: on_fast.and(self.geometry.touched(stretch)), moves: Blocks::NONE, slot }
     }
 
     /// Which blocks of a write go to the fast device, and which of all blocks move by it.
@@ -135,7 +145,11 @@ impl Hybrid {
         let on_fast = self.map.entry(cluster).map_or(Blocks::NONE, |entry| entry.on_fast);
         let busy = self.busy.get(&cluster).copied().unwrap_or_default();
         // Law 4: what is under way to one place takes later writes along.
-        let pulled = [busy.moving[0].and(touched), busy.moving[1].and(touched)];
+        let mut pulled = [busy.moving[0].and(touched), busy.moving[1].and(touched)];
+        if self.lost[tier_index(Tier::Fast)] {
+            // What was under way there goes home if it can.
+            pulled[0] = pulled[0].and(on_fast);
+        }
         let mut movable = Blocks::NONE;
         if !self.migrations.is_migrating(cluster) {
             let bound = busy.staying.with(busy.moving[0]).with(busy.moving[1]);
@@ -158,7 +172,8 @@ impl Hybrid {
         }
         fast = fast.with(pulled[0]).without(pulled[1]);
         let differs = fast.without(on_fast).with(on_fast.and(touched).without(fast));
-        Plan { fast, moves: differs.and(self.geometry.covered(stretch)) }
+        let slot = self.map.entry(cluster).map_or(0, |entry| entry.slot);
+        Plan { fast, moves: differs.and(self.geometry.covered(stretch)), slot }
     }
 
     /// Emits one access for each run of bytes on the same device.
@@ -203,15 +218,23 @@ impl Hybrid {
         let needs_round = request.fua && is_write && (!moves.is_empty() || !self.is_durable(cluster));
         let offset = match run.tier {
             Tier::Slow => self.geometry.offset_of(cluster),
-            Tier::Fast => self.map.entry(cluster).map_or(0, |entry| self.geometry.slot_offset(entry.slot)),
+            Tier::Fast => self.geometry.slot_offset(plan.slot),
         } + u64::from(run.start);
         let pending = self.requests.row(index);
         pending.left += 1;
         pending.needs_round |= needs_round;
-        let piece = Piece { request: index, tier: run.tier, cluster, is_write, moves };
-        if is_write {
-            self.unsynced[tier_index(run.tier)].insert(request.flow);
-        }
+        let piece = Piece {
+            request: index,
+            tier: run.tier,
+            cluster,
+            is_write,
+            has_data: request.operation == Operation::Write,
+            fua: request.fua,
+            start: run.start,
+            length: run.length,
+            within: run.within,
+            moves,
+        };
         match run.tier {
             Tier::Fast => self.counts.fast += 1,
             Tier::Slow => self.counts.slow += 1,
@@ -234,6 +257,30 @@ impl Hybrid {
             length: run.length,
             within: run.within,
         }));
+    }
+
+    /// Whether a write that failed on the lost fast device was to move blocks there that are at home still.
+    fn can_go_home(&self, piece: &Piece) -> bool {
+        let block = self.geometry.block_bytes();
+        let blocks = || Blocks::range(piece.start / block, (piece.start + piece.length).div_ceil(block));
+        let on_fast = || self.map.entry(piece.cluster).map_or(Blocks::NONE, |entry| entry.on_fast);
+        piece.tier == Tier::Fast
+            && piece.has_data
+            && self.lost == [true, false]
+            && piece.moves == blocks()
+            && on_fast().and(piece.moves).is_empty()
+    }
+
+    /// Writes at home what was to go to the fast device.
+    fn send_home(&mut self, piece: Piece) {
+        let offset = self.geometry.offset_of(piece.cluster) + u64::from(piece.start);
+        let token = self.requests.row(piece.request).token;
+        self.counts.slow += 1;
+        let (length, within, fua) = (piece.length, piece.within, piece.fua);
+        let id = self.accesses.insert(Piece { tier: Tier::Slow, moves: Blocks::NONE, ..piece });
+        let (tier, operation) = (Tier::Slow, Operation::Write);
+        let access = TierAccess { id, token, tier, operation, fua, offset, length, within };
+        self.outputs.push_back(Output::Access(access));
     }
 
     fn unbusy(&mut self, piece: &Piece) {
@@ -278,6 +325,8 @@ fn touches(geometry: Geometry, request: &HybridRequest, cluster: Cluster) -> boo
 struct Plan {
     fast: Blocks,
     moves: Blocks,
+    /// The cluster's slot, if anything goes to the fast device.
+    slot: Slot,
 }
 
 /// Neighbouring bytes of one cluster on one device.

@@ -13,6 +13,12 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
+    /// Takes memory for `rows` rows at once.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.rows.reserve(rows);
+        self.free.reserve(rows);
+    }
+
     pub(super) fn insert(&mut self, row: T) -> u32 {
         if let Some(index) = self.free.pop() {
             self.rows[index as usize] = Some(row);

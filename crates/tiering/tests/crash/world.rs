@@ -78,8 +78,12 @@ fn policy(random: &mut Random) -> Box<dyn Policy> {
 
 fn hybrid(random: &mut Random, map: &BTreeMap<u64, Entry>) -> Hybrid {
     let geometry = Geometry::new(CLUSTER, BLOCK).expect("valid");
-    let background =
-        Background { migrations_max: 1 + random.below(3), waiting_max: 8, changes_max: 1 + random.below(10) };
+    let background = Background {
+        migrations_max: 1 + random.below(3),
+        waiting_max: 8,
+        changes_max: 1 + random.below(10),
+        copy_bytes_max: BLOCK * (1 + random.below(5) as u32),
+    };
     let stored = map.iter().map(|(&cluster, &entry)| (cluster, entry));
     Hybrid::new(geometry, STORE, FAST, policy(random), background, stored).expect("the map is sound")
 }
@@ -269,6 +273,12 @@ impl World {
                     self.apply_some(&access);
                 } else {
                     self.apply(&access);
+                }
+                let is_write = access.operation != Operation::Read;
+                if fails && is_write && access.tier == Tier::Fast && self.random.percent(50) {
+                    // The driver takes it for the end of the device.
+                    self.hybrid.on_tier_lost(Tier::Fast);
+                    self.collect();
                 }
                 self.hybrid.on_access_done(access.id, !fails);
             }
