@@ -7,6 +7,7 @@
 
 mod backing;
 mod buffers;
+pub mod calibrate;
 mod catalogue;
 pub mod config;
 mod front;

@@ -23,6 +23,7 @@ mod costs;
 mod depth;
 mod emulate;
 mod groups;
+mod profile;
 mod promises;
 mod rules;
 mod schedulers;
@@ -33,6 +34,7 @@ pub use emulate::EmulateConfig;
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
+pub use profile::{ProfileConfig, load_profile};
 pub use schedulers::SchedulerKind;
 pub use tuning::Tuning;
 
@@ -142,6 +144,8 @@ pub struct StoreConfig {
     pub direct: bool,
     /// The processor that its thread is bound to.
     pub cpu: Option<u32>,
+    /// What was measured of the device: the default of capacity, depth and cost.
+    pub profile: Option<ProfileConfig>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
 }

@@ -11,6 +11,7 @@ use evenkeel_core::{CostModel, Rate, Span};
 use super::costs::read_cost;
 use super::depth::read_depth;
 use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
+use super::profile::read_profile;
 use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
@@ -244,28 +245,33 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     });
     let tuning = TuningItems::take(&mut table);
     let depth = table.take("depth").and_then(|item| read_depth(report, &item));
-    let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
+    let profile = table.take("profile").and_then(|item| read_profile(report, &item, folder));
+    let derived = profile.as_ref().map(|profile| &profile.derived);
+    let measured_cost = derived.map_or(CostModel::PER_REQUEST, |derived| derived.cost.clone());
+    let cost = table.take("cost").map(|item| read_cost(report, &item, &measured_cost));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
     let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
     table.finish(report);
 
-    let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let usual_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let default_depth = || derived.map_or_else(usual_depth, |derived| derived.depth);
     let (depth, adaptive) = depth.unwrap_or_else(|| (default_depth(), None));
     let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {
         name: name.to_owned(),
         path,
-        capacity: read_capacity(report, capacity, emulate.as_ref()),
+        capacity: read_capacity(report, capacity, derived.map(|it| it.capacity), emulate.as_ref()),
         admission: admission.unwrap_or(Admission::Refuse),
         scheduler,
         spare: spare.unwrap_or(SpareTo::Flows),
         tuning: tuning.read(report, scheduler, depth.get(), disks),
         depth,
         adaptive,
-        cost: cost.unwrap_or_default(),
+        cost: cost.unwrap_or(measured_cost),
         direct: direct.unwrap_or(false),
         cpu,
+        profile,
         emulate,
     };
     StoreDraft { config, path_span }
@@ -274,10 +280,11 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
 fn read_capacity(
     report: &mut Report,
     item: Option<Item<'_>>,
+    measured: Option<Rate>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
     let device = emulate.and_then(EmulateConfig::rate);
-    let Some(item) = item else { return device };
+    let Some(item) = item else { return measured.or(device) };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
         item.refuse(report, "no promise can count on nothing", "write a rate above 0, or remove this line");

@@ -115,6 +115,7 @@ fn every_key_is_read() {
             cost: CostModel::PER_REQUEST,
             direct: true,
             cpu: Some(0),
+            profile: None,
             emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
         }]
     );
