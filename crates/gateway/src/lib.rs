@@ -20,3 +20,4 @@ mod store;
 pub use backing::BackingError;
 pub use listener::ListenError;
 pub use server::{Accounts, Ended, GroupAccount, Server, StartError, StoreAccount, VolumeAccount};
+pub use store::{AdaptAccount, CapacityAccount, CapacityVerdict};

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
 
+mod adapt;
 mod costs;
 mod depth;
 mod emulate;
@@ -30,6 +31,7 @@ mod schedulers;
 mod sections;
 mod tuning;
 
+pub use adapt::AdaptConfig;
 pub use emulate::EmulateConfig;
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
@@ -218,6 +220,8 @@ pub struct VolumeConfig {
     pub slo: Slo,
     /// The group that it belongs to.
     pub member: Option<MemberConfig>,
+    /// How its promise may follow what it sends.
+    pub adapt: Option<AdaptConfig>,
     /// What its requests cost.
     pub cost: CostModel,
     /// The largest READ or WRITE in bytes; clients are told, larger ones are refused.
@@ -292,6 +296,8 @@ impl std::fmt::Display for Listen {
     }
 }
 
+#[cfg(test)]
+mod adapt_tests;
 #[cfg(test)]
 mod cost_tests;
 #[cfg(test)]

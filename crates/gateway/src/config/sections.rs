@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::{CostModel, Rate, Span};
 
+use super::adapt::read_adapt;
 use super::costs::read_cost;
 use super::depth::read_depth;
 use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
@@ -312,6 +313,7 @@ fn read_volume(
     folder: &Path,
     (stores, groups): (&[StoreDraft], &[GroupDraft<'_>]),
 ) -> VolumeDraft {
+    let problems = report.problems.len();
     let (key, header) = (table.key.clone(), table.header.clone());
     let group_item = table.take("group");
     let group = group_item.as_ref().map(|item| read_group_name(report, item, groups));
@@ -347,6 +349,7 @@ fn read_volume(
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
+    let adapt = table.take("adapt");
     table.finish(report);
 
     let placed = |value: Option<(Option<u64>, Range<usize>)>| value.and_then(|(v, span)| Some((v?, span)));
@@ -356,7 +359,7 @@ fn read_volume(
         other => placed(other),
     };
     let size = placed(size);
-    let config = VolumeConfig {
+    let mut config = VolumeConfig {
         name: name.to_owned(),
         store: store.unwrap_or(0),
         path,
@@ -364,13 +367,18 @@ fn read_volume(
         size: size.as_ref().map(|(size, _)| *size),
         slo: agreement.slo.clone(),
         member,
+        adapt: None,
         cost,
         request_max: request_max.unwrap_or(crate::catalogue::PAYLOAD_MAX),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
     };
-    agreement.check_covers(report, &config);
+    let covers = !agreement.check_covers(report, &config);
+    // Without a promise that was read there is nothing to hold the limits against.
+    if let Some(item) = adapt.filter(|_| covers && report.problems.len() == problems) {
+        config.adapt = read_adapt(report, &item, &config, store.map(|store| &stores[store].config));
+    }
     if let (true, Some(store)) = (is_slice, store)
         && stores[store].config.path.is_none()
     {

@@ -129,6 +129,7 @@ fn every_key_is_read() {
         size: Some(1 << 30),
         slo,
         member: None,
+        adapt: None,
         cost: CostModel::PER_REQUEST,
         request_max: 32 << 20,
         read_only: true,

@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use evenkeel_core::{
-    Completion, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
+    Completion, Cost, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
 };
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
@@ -57,6 +57,8 @@ pub(super) struct Slot {
     pub(super) room: u64,
     pub(super) buffer: Option<Buffer>,
     pub(super) ticket: Option<Ticket>,
+    /// What it costs.
+    pub(super) cost: Cost,
     /// Bytes that the kernel has done.
     pub(super) done: u32,
     pub(super) stage: Stage,
@@ -84,6 +86,7 @@ impl Store {
                 }
             }
         }
+        self.capacity.on_dispatched(self.engine.outstanding() >= self.engine.depth());
         Ok(())
     }
 
@@ -125,6 +128,7 @@ impl Store {
         let index = submission.request.id.0 as u32;
         let slot = &mut self.slots[index as usize];
         slot.ticket = Some(submission.ticket);
+        slot.cost = submission.request.cost;
         let gone = self.connections[slot.connection as usize].dead;
         if slot.command == Command::Read {
             // Nobody waits for the data of a client that is gone; its writes are carried out.
@@ -248,6 +252,10 @@ impl Store {
         let slot = &self.slots[index as usize];
         let completion = Completion::new(slot.ticket.expect("only a dispatched request completes"), outcome);
         let completion = slot.disk_time.map_or(completion, |disk_time| completion.with_service(disk_time));
+        if outcome == Outcome::Done {
+            let was_full = self.engine.outstanding() >= self.engine.depth();
+            self.capacity.on_completion(&self.name, at, slot.cost, was_full);
+        }
         let known = self.engine.handle_input(at, Input::Completion(completion));
         assert!(known.is_ok(), "each ticket is completed once");
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Slo, Time};
+use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Rate, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -33,18 +33,23 @@ use slab::Slab;
 
 use crate::backing::Slice;
 use crate::buffers::Pool;
-use crate::config::MemberConfig;
+use crate::config::{AdaptConfig, MemberConfig};
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, Ring, Tag};
 use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
+mod adapt;
+mod capacity;
 mod connection;
 mod faults;
 mod receive;
 mod send;
 
 use access::Slot;
+pub use adapt::AdaptAccount;
+use capacity::CapacityWatch;
+pub use capacity::{CapacityAccount, CapacityVerdict};
 use connection::Connection;
 pub(crate) use connection::{Permit, Session};
 
@@ -88,6 +93,9 @@ pub(crate) struct Parts {
     /// Whether the files bypass the page cache.
     pub(crate) direct: bool,
     pub(crate) depth_control: Option<DepthControl>,
+    /// The stated capacity, and what the promises need.
+    pub(crate) capacity: Option<Rate>,
+    pub(crate) needed: Rate,
     /// Groups by name, with what they are promised.
     pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
@@ -103,6 +111,7 @@ pub(crate) struct VolumeParts {
     pub(crate) slo: Slo,
     /// With the index into [`Parts::groups`].
     pub(crate) member: Option<MemberConfig>,
+    pub(crate) adapt: Option<AdaptConfig>,
     pub(crate) cost: CostModel,
     pub(crate) in_flight_max: u64,
 }
@@ -114,6 +123,7 @@ struct Volume {
     export: Export,
     slice: Slice,
     cost: CostModel,
+    adaptation: Option<Box<adapt::Adaptation>>,
     /// Its first byte within the store, and on an emulated device.
     place: u64,
     in_flight: u64,
@@ -143,6 +153,7 @@ pub(crate) struct Store {
     direct: bool,
     depth_control: Option<DepthControl>,
     depth_changes: u64,
+    capacity: CapacityWatch,
     /// Names of groups; their flows are numbered behind those of the volumes.
     groups: Vec<String>,
     volumes: Vec<Volume>,
@@ -198,6 +209,7 @@ impl Store {
             direct: parts.direct,
             depth_control: parts.depth_control,
             depth_changes: 0,
+            capacity: CapacityWatch::new(parts.capacity, parts.needed),
             groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
@@ -317,7 +329,12 @@ impl Store {
             _ => Input::Add(flow, parts.slo),
         };
         self.engine.handle_input(now, input).map_err(io::Error::other)?;
+        let adaptation = parts
+            .adapt
+            .and_then(|adapt| adapt::Adaptation::new(now, &adapt, self.engine.slo(flow)?))
+            .map(Box::new);
         self.volumes.push(Volume {
+            adaptation,
             name: parts.name.into(),
             group,
             export: parts.export,
@@ -362,7 +379,9 @@ impl Store {
         let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;
             let group = volume.group.and_then(|flow| self.groups.get(flow.0 as usize - first_group)).cloned();
-            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), group, account })
+            let adapt = volume.adaptation.as_ref().map(|adaptation| adaptation.account());
+            let (name, store) = (volume.name.to_string(), self.name.clone());
+            Some(VolumeAccount { volume: name, store, group, adapt, account })
         };
         let group = |(index, group): (usize, &String)| {
             let account = self.ledger.account(now, FlowId((first_group + index) as u32))?;
@@ -376,6 +395,7 @@ impl Store {
                 scheduler: self.engine.scheduler_name(),
                 depth: self.engine.depth(),
                 depth_changes: self.depth_changes,
+                capacity: self.capacity.account(),
             }],
         }
     }

@@ -150,6 +150,7 @@ impl Store {
             room,
             buffer,
             ticket: None,
+            cost: evenkeel_core::Cost::ZERO,
             done: 0,
             stage: first_stage(command, header.flags.has(CommandFlags::NO_HOLE)),
             arrived: now,
@@ -208,6 +209,7 @@ impl Store {
         if let Some(group) = self.volumes[slot.volume as usize].group {
             self.ledger.on_arrival(now, &Request { flow: group, ..request });
         }
+        self.watch_arrival(now, request.flow.0, request.cost);
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "every volume's flow is configured before its first connection");
     }
