@@ -9,6 +9,7 @@
 //!                           ├─ audit, explain  who kept the agreement, and whose doing was it
 //!                           ├─ device  which drives are there, what is one like?
 //!                           ├─ hybrid  a store of a fast and a slow device: make it, look after it
+//!                           ├─ calibrate  what does a device give?
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?

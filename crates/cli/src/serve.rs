@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_gateway::{Ended, Server, config};
+use evenkeel_gateway::{CapacityVerdict, Ended, Server, config};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -152,6 +152,7 @@ fn finish(ended: &Ended, json: bool) -> u8 {
                 hybrid.demoted
             );
         }
+        print_capacity(ended);
         for (store, error) in &ended.failures {
             eprintln!("evenkeel: store {store}: {error}");
         }
@@ -164,6 +165,31 @@ fn finish(ended: &Ended, json: bool) -> u8 {
         println!("ended");
     }
     if clean { CLEAN } else { FAILED }
+}
+
+/// Where a device gave less than was counted on, and which promises followed their load.
+fn print_capacity(ended: &Ended) {
+    for store in &ended.stores {
+        let capacity = &store.capacity;
+        let (Some(low), Some(high)) = (capacity.seen_low_iops, capacity.seen_high_iops) else { continue };
+        let words = match capacity.verdict {
+            CapacityVerdict::Short => "less than its promises need",
+            CapacityVerdict::SlowerThanStated => "less than its stated capacity",
+            CapacityVerdict::Unknown | CapacityVerdict::Fits => continue,
+        };
+        println!(
+            "store {}: the device gave {low:.0} to {high:.0} IOPS while it was busy, {words} (needed {:.0})",
+            store.store, capacity.needed_iops
+        );
+    }
+    for volume in &ended.accounts {
+        let Some(adapt) = &volume.adapt else { continue };
+        let now = format!("burst {}, {} IOPS", adapt.burst_requests, adapt.rate_iops);
+        let proposed = adapt.proposed.map_or(String::new(), |(burst, rate)| {
+            format!("; burst {burst}, {rate} IOPS would suit what it sends")
+        });
+        println!("{}: promise adapted {} times, now {now}{proposed}", volume.volume, adapt.changes);
+    }
 }
 
 fn failed(message: &str, json: bool) -> u8 {

@@ -18,7 +18,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod adapt;
 pub mod admission;
+pub mod capacity_estimate;
 pub mod cost;
 pub mod depth;
 pub mod engine;
@@ -35,6 +37,8 @@ mod heap;
 mod packed;
 mod queue;
 
+pub use adapt::{AdaptError, AdaptLimits, ParameterControl};
+pub use capacity_estimate::{CapacityEstimate, CapacityInterval};
 pub use cost::{CostError, CostModel, Point, Price};
 pub use depth::{DepthControl, DepthError};
 pub use engine::{Engine, Input, InputError, Output, Record, Submission};

@@ -332,7 +332,7 @@ pub(crate) fn unlock(file: &File) {
 
 /// Waits a little for a lock: the kernel takes the ring of a process that was killed apart in its
 /// own time, and until then the files in it keep their locks.
-fn lock(file: &File, writable: bool) -> io::Result<()> {
+pub(crate) fn lock(file: &File, writable: bool) -> io::Result<()> {
     let operation = if writable { libc::LOCK_EX } else { libc::LOCK_SH };
     let give_up = Instant::now() + LOCK_PATIENCE;
     loop {

@@ -7,6 +7,7 @@
 
 mod backing;
 mod buffers;
+pub mod calibrate;
 mod catalogue;
 pub mod config;
 mod front;
@@ -21,3 +22,4 @@ pub use listener::ListenError;
 pub use server::{
     Accounts, Ended, GroupAccount, HybridStatus, Server, StartError, StoreAccount, VolumeAccount,
 };
+pub use store::{AdaptAccount, CapacityAccount, CapacityVerdict};

@@ -26,7 +26,7 @@ use crate::config::{
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
-use crate::store::{Clock, Command, Parts, Store, StoreEnd, VolumeParts};
+use crate::store::{AdaptAccount, CapacityAccount, Clock, Command, Parts, Store, StoreEnd, VolumeParts};
 
 /// How long to wait for a store's accounts before giving up on its thread.
 const ACCOUNTS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,6 +59,9 @@ pub struct VolumeAccount {
     /// The name of its group, if it belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// What became of its promise, if it may be adapted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapt: Option<AdaptAccount>,
     /// Its account.
     #[serde(flatten)]
     pub account: Account,
@@ -115,6 +118,8 @@ pub struct StoreAccount {
     /// How its devices are used, if it is a hybrid store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hybrid: Option<HybridStatus>,
+    /// What its device gives, and whether the promises fit.
+    pub capacity: CapacityAccount,
 }
 
 /// All accounts of a gateway.
@@ -365,6 +370,7 @@ fn prepare(
             member: volume
                 .member
                 .map(|member| MemberConfig { group: group_place(config, index, member), ..member }),
+            adapt: volume.adapt,
             cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
@@ -376,6 +382,8 @@ fn prepare(
         clock,
         engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store, start)),
         depth_control,
+        capacity: store.capacity,
+        needed: config.need_of(index).capacity,
         groups: groups_of(config, index).map(|(_, group)| (group.name.clone(), group.slo.clone())).collect(),
         device: emulated.map(Spec::build),
         files: backings.files,

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod audit;
+mod calibrate;
 mod check;
 mod config;
 mod device;
@@ -41,6 +42,8 @@ enum Command {
     Device(device::DeviceArgs),
     /// Make, check, show, resize and drain a store of a fast and a slow device
     Hybrid(hybrid::HybridArgs),
+    /// Measure what a device gives, and write it down as a profile
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -65,6 +68,7 @@ pub(crate) fn run() -> u8 {
         Command::Explain(args) => audit::run_explain(&args),
         Command::Device(args) => device::run(&args),
         Command::Hybrid(args) => hybrid::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

@@ -19,21 +19,25 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, SpareCapacity, Weight};
 
+mod adapt;
 mod costs;
 mod depth;
 mod emulate;
 mod groups;
 mod hybrid;
+mod profile;
 mod promises;
 mod rules;
 mod sections;
 
+pub use adapt::AdaptConfig;
 pub use emulate::EmulateConfig;
 pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
 pub use hybrid::{HybridConfig, PolicyConfig};
+pub use profile::{ProfileConfig, load_profile};
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -142,6 +146,8 @@ pub struct StoreConfig {
     pub direct: bool,
     /// The processor that its thread is bound to.
     pub cpu: Option<u32>,
+    /// What was measured of the device: the default of capacity, depth and cost.
+    pub profile: Option<ProfileConfig>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
     /// The fast device in front of `path`, if this is a hybrid store.
@@ -225,6 +231,8 @@ pub struct VolumeConfig {
     pub slo: Slo,
     /// The group that it belongs to.
     pub member: Option<MemberConfig>,
+    /// How its promise may follow what it sends.
+    pub adapt: Option<AdaptConfig>,
     /// What its requests cost.
     pub cost: CostModel,
     /// The largest READ or WRITE in bytes; clients are told, larger ones are refused.
@@ -299,6 +307,8 @@ impl std::fmt::Display for Listen {
     }
 }
 
+#[cfg(test)]
+mod adapt_tests;
 #[cfg(test)]
 mod cost_tests;
 #[cfg(test)]

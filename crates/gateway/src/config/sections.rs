@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::{CostModel, Rate, Span};
 
+use super::adapt::read_adapt;
 use super::costs::read_cost;
 use super::depth::read_depth;
 use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
 use super::hybrid::{HybridDraft, read_backend, refuse_in_hybrid};
+use super::profile::read_profile;
 use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
@@ -248,7 +250,10 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let hybrid = read_backend(report, &mut table, folder);
     let depth_item = table.take("depth");
     let depth = depth_item.as_ref().and_then(|item| read_depth(report, item));
-    let cost = table.take("cost").map(|item| read_cost(report, &item, &CostModel::PER_REQUEST));
+    let profile = table.take("profile").and_then(|item| read_profile(report, &item, folder));
+    let derived = profile.as_ref().map(|profile| &profile.derived);
+    let measured_cost = derived.map_or(CostModel::PER_REQUEST, |derived| derived.cost.clone());
+    let cost = table.take("cost").map(|item| read_cost(report, &item, &measured_cost));
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
     let emulate_item = table.take("emulate");
@@ -258,7 +263,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     }
     table.finish(report);
 
-    let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let usual_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
+    let default_depth = || derived.map_or_else(usual_depth, |derived| derived.depth);
     let (depth, adaptive) = match &hybrid {
         Some(hybrid) => (hybrid.config.depth(), None),
         None => depth.unwrap_or_else(|| (default_depth(), None)),
@@ -267,16 +273,17 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let config = StoreConfig {
         name: name.to_owned(),
         path,
-        capacity: read_capacity(report, capacity, emulate.as_ref()),
+        capacity: read_capacity(report, capacity, derived.map(|it| it.capacity), emulate.as_ref()),
         admission: admission.unwrap_or(Admission::Refuse),
         scheduler,
         spare: spare.unwrap_or(SpareTo::Flows),
         tuning: tuning.read(report, scheduler, depth.get(), disks),
         depth,
         adaptive,
-        cost: cost.unwrap_or_default(),
+        cost: cost.unwrap_or(measured_cost),
         direct: direct.unwrap_or(false),
         cpu,
+        profile,
         emulate,
         hybrid: hybrid.as_ref().map(|draft| draft.config.clone()),
     };
@@ -286,10 +293,11 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
 fn read_capacity(
     report: &mut Report,
     item: Option<Item<'_>>,
+    measured: Option<Rate>,
     emulate: Option<&EmulateConfig>,
 ) -> Option<Rate> {
     let device = emulate.and_then(EmulateConfig::rate);
-    let Some(item) = item else { return device };
+    let Some(item) = item else { return measured.or(device) };
     let capacity = item.rate(report)?;
     if capacity.as_millis() == 0 {
         item.refuse(report, "no promise can count on nothing", "write a rate above 0, or remove this line");
@@ -317,6 +325,7 @@ fn read_volume(
     folder: &Path,
     (stores, groups): (&[StoreDraft], &[GroupDraft<'_>]),
 ) -> VolumeDraft {
+    let problems = report.problems.len();
     let (key, header) = (table.key.clone(), table.header.clone());
     let group_item = table.take("group");
     let group = group_item.as_ref().map(|item| read_group_name(report, item, groups));
@@ -352,6 +361,7 @@ fn read_volume(
     let read_only = table.take("read_only").and_then(|item| item.flag(report));
     let in_flight_max = table.take("in_flight_max").and_then(|item| read_in_flight(report, &item));
     let description = table.take("description").and_then(|item| read_description(report, &item));
+    let adapt = table.take("adapt");
     table.finish(report);
 
     let placed = |value: Option<(Option<u64>, Range<usize>)>| value.and_then(|(v, span)| Some((v?, span)));
@@ -361,7 +371,7 @@ fn read_volume(
         other => placed(other),
     };
     let size = placed(size);
-    let config = VolumeConfig {
+    let mut config = VolumeConfig {
         name: name.to_owned(),
         store: store.unwrap_or(0),
         path,
@@ -369,13 +379,18 @@ fn read_volume(
         size: size.as_ref().map(|(size, _)| *size),
         slo: agreement.slo.clone(),
         member,
+        adapt: None,
         cost,
         request_max: request_max.unwrap_or(crate::catalogue::PAYLOAD_MAX),
         read_only: read_only.unwrap_or(false),
         in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT),
         description: description.unwrap_or_default().to_owned(),
     };
-    agreement.check_covers(report, &config);
+    let covers = !agreement.check_covers(report, &config);
+    // Without a promise that was read there is nothing to hold the limits against.
+    if let Some(item) = adapt.filter(|_| covers && report.problems.len() == problems) {
+        config.adapt = read_adapt(report, &item, &config, store.map(|store| &stores[store].config));
+    }
     if let (true, Some(store)) = (is_slice, store)
         && stores[store].config.path.is_none()
     {

@@ -115,6 +115,7 @@ fn every_key_is_read() {
             cost: CostModel::PER_REQUEST,
             direct: true,
             cpu: Some(0),
+            profile: None,
             emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
             hybrid: None,
         }]
@@ -129,6 +130,7 @@ fn every_key_is_read() {
         size: Some(1 << 30),
         slo,
         member: None,
+        adapt: None,
         cost: CostModel::PER_REQUEST,
         request_max: 32 << 20,
         read_only: true,

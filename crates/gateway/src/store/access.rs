@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use evenkeel_core::{
-    Completion, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
+    Completion, Cost, FlowId, Input, Outcome, Output, Record, Request, Span, Submission, Ticket, Time,
 };
 use evenkeel_device::Io;
 use evenkeel_nbd::{Command, ErrorCode, simple_reply};
@@ -41,6 +41,8 @@ pub(super) struct Slot {
     pub(super) room: u64,
     pub(super) buffer: Option<Buffer>,
     pub(super) ticket: Option<Ticket>,
+    /// What it costs.
+    pub(super) cost: Cost,
     /// When it arrived, and when its access started: on the model's clock, and on ours.
     pub(super) arrived: Time,
     pub(super) started: Time,
@@ -65,6 +67,7 @@ impl Store {
                 }
             }
         }
+        self.capacity.on_dispatched(self.engine.outstanding() >= self.engine.depth());
         Ok(())
     }
 
@@ -115,6 +118,7 @@ impl Store {
             return self.start_tiered(now, submission);
         }
         let index = submission.request.id.0 as u32;
+        self.slots[index as usize].cost = submission.request.cost;
         if !self.has_buffer(now, index, submission.ticket) {
             return Ok(());
         }
@@ -222,6 +226,10 @@ impl Store {
         let slot = &self.slots[index as usize];
         let completion = Completion::new(slot.ticket.expect("only a dispatched request completes"), outcome);
         let completion = slot.disk_time.map_or(completion, |disk_time| completion.with_service(disk_time));
+        if outcome == Outcome::Done {
+            let was_full = self.engine.outstanding() >= self.engine.depth();
+            self.capacity.on_completion(&self.name, at, slot.cost, was_full);
+        }
         self.complete_ticket(at, completion);
     }
 

@@ -192,6 +192,7 @@ impl Store {
             return self.start_copy(now, submission);
         }
         let index = submission.request.id.0 as u32;
+        self.slots[index as usize].cost = submission.request.cost;
         if !self.has_buffer(now, index, submission.ticket) {
             return Ok(());
         }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Slo, Time};
+use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Rate, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -33,12 +33,14 @@ use slab::Slab;
 
 use crate::backing::{HybridParts, Slice};
 use crate::buffers::Pool;
-use crate::config::MemberConfig;
+use crate::config::{AdaptConfig, MemberConfig};
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, Ring, Tag};
 use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
+mod adapt;
+mod capacity;
 mod connection;
 mod faults;
 mod gate;
@@ -49,6 +51,9 @@ mod send;
 mod steps;
 
 use access::Slot;
+pub use adapt::AdaptAccount;
+use capacity::CapacityWatch;
+pub use capacity::{CapacityAccount, CapacityVerdict};
 use connection::Connection;
 pub(crate) use connection::{Permit, Session};
 
@@ -96,6 +101,9 @@ pub(crate) struct Parts {
     /// What makes the files the devices of a hybrid store.
     pub(crate) hybrid: Option<HybridParts>,
     pub(crate) depth_control: Option<DepthControl>,
+    /// The stated capacity, and what the promises need.
+    pub(crate) capacity: Option<Rate>,
+    pub(crate) needed: Rate,
     /// Groups by name, with what they are promised.
     pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
@@ -111,6 +119,7 @@ pub(crate) struct VolumeParts {
     pub(crate) slo: Slo,
     /// With the index into [`Parts::groups`].
     pub(crate) member: Option<MemberConfig>,
+    pub(crate) adapt: Option<AdaptConfig>,
     pub(crate) cost: CostModel,
     pub(crate) in_flight_max: u64,
 }
@@ -122,6 +131,7 @@ struct Volume {
     export: Export,
     slice: Slice,
     cost: CostModel,
+    adaptation: Option<Box<adapt::Adaptation>>,
     /// Its first byte within the store, and on an emulated device.
     place: u64,
     in_flight: u64,
@@ -152,6 +162,7 @@ pub(crate) struct Store {
     tiers: Option<Box<hybrid::Tiers>>,
     depth_control: Option<DepthControl>,
     depth_changes: u64,
+    capacity: CapacityWatch,
     /// Names of groups; their flows are numbered behind those of the volumes.
     groups: Vec<String>,
     volumes: Vec<Volume>,
@@ -208,6 +219,7 @@ impl Store {
             tiers: None,
             depth_control: parts.depth_control,
             depth_changes: 0,
+            capacity: CapacityWatch::new(parts.capacity, parts.needed),
             groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
@@ -339,7 +351,12 @@ impl Store {
             _ => Input::Add(flow, parts.slo),
         };
         self.engine.handle_input(now, input).map_err(io::Error::other)?;
+        let adaptation = parts
+            .adapt
+            .and_then(|adapt| adapt::Adaptation::new(now, &adapt, self.engine.slo(flow)?))
+            .map(Box::new);
         self.volumes.push(Volume {
+            adaptation,
             name: parts.name.into(),
             group,
             export: parts.export,
@@ -396,7 +413,9 @@ impl Store {
         let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;
             let group = volume.group.and_then(|flow| self.groups.get(flow.0 as usize - first_group)).cloned();
-            Some(VolumeAccount { volume: volume.name.to_string(), store: self.name.clone(), group, account })
+            let adapt = volume.adaptation.as_ref().map(|adaptation| adaptation.account());
+            let (name, store) = (volume.name.to_string(), self.name.clone());
+            Some(VolumeAccount { volume: name, store, group, adapt, account })
         };
         let group = |(index, group): (usize, &String)| {
             let account = self.ledger.account(now, FlowId((first_group + index) as u32))?;
@@ -405,7 +424,7 @@ impl Store {
         let migration = |tiers: &hybrid::Tiers| {
             let account = self.ledger.account(now, tiers.migration())?;
             let volume = hybrid::MIGRATION_NAME.to_owned();
-            Some(VolumeAccount { volume, store: self.name.clone(), group: None, account })
+            Some(VolumeAccount { volume, store: self.name.clone(), group: None, adapt: None, account })
         };
         let tiers = self.tiers.as_deref();
         let volumes = self.volumes.iter().enumerate().filter_map(volume);
@@ -418,6 +437,7 @@ impl Store {
                 depth: tiers.map_or(self.engine.depth(), hybrid::Tiers::depth),
                 depth_changes: self.depth_changes,
                 hybrid: tiers.map(hybrid::Tiers::status),
+                capacity: self.capacity.account(),
             }],
         }
     }

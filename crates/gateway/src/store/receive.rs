@@ -154,6 +154,7 @@ impl Store {
             room,
             buffer,
             ticket: None,
+            cost: evenkeel_core::Cost::ZERO,
             arrived: now,
             started: now,
             pushed: now,
@@ -209,6 +210,7 @@ impl Store {
         if let Some(group) = self.volumes[slot.volume as usize].group {
             self.ledger.on_arrival(now, &Request { flow: group, ..request });
         }
+        self.watch_arrival(now, request.flow.0, request.cost);
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "every volume's flow is configured before its first connection");
     }

@@ -115,7 +115,7 @@ fn store_index(config: &Config, name: Option<&str>) -> Result<usize, String> {
 }
 
 /// A bar or a spinner on standard error, only on a terminal.
-fn progress(length: Option<u64>, message: &'static str) -> ProgressBar {
+pub(super) fn progress(length: Option<u64>, message: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
