@@ -38,6 +38,18 @@ pub struct TuningItems<'t> {
 }
 
 impl<'t> TuningItems<'t> {
+    /// Reads all tables, for a file that is run under several schedulers.
+    pub fn read_all(&self, report: &mut Report, depth: u32, disks: u32) -> Tuning {
+        let mut tuning = Tuning::for_store(depth, disks);
+        if let Some(item) = &self.fairio {
+            read_fairio(report, item, depth, &mut tuning.fairio);
+        }
+        if let Some(item) = &self.cello {
+            read_cello(report, item, &mut tuning.cello);
+        }
+        tuning
+    }
+
     /// Takes the tables of all schedulers out of `table`.
     pub fn take(table: &mut Table<'t>) -> Self {
         Self { fairio: table.take("fairio"), cello: table.take("cello") }

@@ -86,6 +86,11 @@ impl<W: Write> Observer for EventLog<W> {
         let at = now.as_nanos();
         match change {
             Change::Configure(..) => {}
+            Change::Group(group, _) => self.line(format_args!("{at} group flow={}\n", group.0)),
+            Change::Join(flow, membership) => {
+                self.line(format_args!("{at} join flow={} group={}\n", flow.0, membership.group.0));
+            }
+            Change::Cost(flow, _) => self.line(format_args!("{at} cost flow={}\n", flow.0)),
             Change::Stop(flow) => self.line(format_args!("{at} stop flow={}\n", flow.0)),
             Change::Scheduler(scheduler) => self.line(format_args!("{at} scheduler {}\n", scheduler.name())),
             Change::Spare(spare) => self.line(format_args!("{at} spare {spare:?}\n")),

@@ -14,8 +14,8 @@
 //! runs; nothing in it knows that time is virtual. In the steady state no event allocates.
 
 use evenkeel_core::{
-    Completion, ConfigureError, Engine, FlowId, Input, InputError, Outcome, Output, Record, Request,
-    Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
+    Completion, ConfigureError, CostModel, Engine, FlowId, Input, InputError, Membership, Outcome, Output,
+    Record, Request, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
 };
 use evenkeel_device::{Device, Io};
 
@@ -57,6 +57,12 @@ impl Observer for () {}
 pub enum Change {
     /// Adds a flow or changes its promise.
     Configure(FlowId, Slo),
+    /// Adds a group or changes what its members are promised together.
+    Group(FlowId, Slo),
+    /// Makes a flow a member of a group, or changes its membership.
+    Join(FlowId, Membership),
+    /// What the requests of a flow cost that arrive from now on; each costs 1 before.
+    Cost(FlowId, CostModel),
     /// A flow's sources send no more, and it is forgotten once nothing of it waits.
     Stop(FlowId),
     /// Another scheduler, without flows; waiting requests move over.
@@ -120,6 +126,8 @@ pub struct Simulation<O> {
     changes: Vec<Option<Change>>,
     /// Flows that go once nothing of them waits.
     leaving: Vec<FlowId>,
+    /// By flow number, of those that have one.
+    costs: Vec<Option<CostModel>>,
     observer: O,
     now: Time,
     arrived: u64,
@@ -139,6 +147,7 @@ impl<O: Observer> Simulation<O> {
             sources: Vec::new(),
             changes: Vec::new(),
             leaving: Vec::new(),
+            costs: Vec::new(),
             observer,
             now: Time::ZERO,
             arrived: 0,
@@ -305,8 +314,11 @@ impl<O: Observer> Simulation<O> {
     fn arrive(&mut self, number: u32) -> Result<(), SimError> {
         let now = self.now;
         let source = &mut self.sources[number as usize];
-        let Some(request) = source.send() else { return Ok(()) };
+        let Some(mut request) = source.send() else { return Ok(()) };
         let flow = source.flow;
+        if let Some(Some(model)) = self.costs.get(flow.0 as usize) {
+            request.cost = model.cost(request.operation, request.length);
+        }
         self.engine
             .handle_input(now, Input::Arrival(request))
             .map_err(|error| refused(now, &format!("a request of flow {}", flow.0), error))?;
@@ -337,6 +349,23 @@ impl<O: Observer> Simulation<O> {
                 self.engine
                     .handle_input(now, input)
                     .map_err(|error| refused(now, &format!("the promise of flow {}", flow.0), error))?;
+            }
+            Change::Group(group, slo) => {
+                let handled = self.engine.handle_input(now, Input::Configure(group, slo));
+                handled.map_err(|error| refused(now, &format!("the group {}", group.0), error))?;
+            }
+            Change::Join(flow, membership) => {
+                let handled = self.engine.handle_input(now, Input::Join(flow, membership));
+                handled
+                    .map_err(|error| refused(now, &format!("the membership of flow {}", flow.0), error))?;
+                if let Some(slo) = self.engine.slo(flow) {
+                    self.observer.on_configure(now, flow, slo);
+                }
+            }
+            Change::Cost(flow, model) => {
+                let index = flow.0 as usize;
+                self.costs.resize(self.costs.len().max(index + 1), None);
+                self.costs[index] = Some(model);
             }
             Change::Stop(flow) => {
                 let stopped = self.sources.iter_mut().filter(|source| source.flow == flow);

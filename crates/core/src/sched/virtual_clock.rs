@@ -67,7 +67,7 @@ impl Discipline for OwnClocks {
     }
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, _slo: &Slo, _head: Option<Head>) {
-        self.clocks[flow.index()].pace.change(envelope.rate().as_millis().into());
+        self.clocks[flow.index()].pace.change(envelope.rate().as_millis());
     }
 
     fn dismiss(&mut self, flow: FlowId) {
@@ -98,5 +98,5 @@ impl Discipline for OwnClocks {
 }
 
 fn pace_of(envelope: &Envelope) -> Pace<NANOS> {
-    Pace::new(envelope.rate().as_millis().into())
+    Pace::new(envelope.rate().as_millis())
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::told::{CelloText, CostText, FairioText};
 use super::words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
 
 /// A scenario of the Evenkeel simulator: a device, flows with their promises and workloads, and what
@@ -32,13 +33,36 @@ pub struct ScenarioFile {
     pub spare: Option<SpareText>,
     /// Requests outstanding at the device: 1 to 65536. The number of servers by default.
     pub depth: Option<u32>,
+    /// FAIRIO's parameters: `cycle`, `disks`, `window`, `class_threshold`, `load_threshold`, `first_request`.
+    pub fairio: Option<FairioText>,
+    /// Cello's: the weights `real_time`, `interactive` and `throughput` of its classes, and `quantum`.
+    pub cello: Option<CelloText>,
+    /// What requests cost, by kind and size; 1 each by default.
+    pub cost: Option<CostText>,
     /// The device: `rate` and `servers`, the name of a drive, or a description with a `kind`.
     pub device: super::device::DeviceText,
+    /// Agreements that several flows share, by name, `[group.NAME]`.
+    #[serde(default)]
+    pub group: BTreeMap<String, GroupSection>,
     /// The flows by name, `[flow.NAME]`; their order in the file is that of arrivals at one instant.
     pub flow: BTreeMap<String, FlowSection>,
     /// What changes in the course of the run, `[[change]]`.
     #[serde(default)]
     pub change: Vec<ChangeSection>,
+}
+
+/// An agreement that several flows share: to the scheduler they are one.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSection {
+    /// What they are promised together, as with a flow.
+    pub sla: Option<OneOrMany<SlaSection>>,
+    /// The share of the whole.
+    pub weight: Option<u32>,
+    /// What they get at least, together.
+    pub reservation: Option<RateText>,
+    /// What they get at most, together.
+    pub limit: Option<RateText>,
 }
 
 /// A flow: a client's stream of requests. In the gateway, a volume.
@@ -49,12 +73,19 @@ pub struct FlowSection {
     /// takes at most `latency`. A list of classes, the innermost first, for graduated promises. A flow
     /// without it is a background flow.
     pub sla: Option<OneOrMany<SlaSection>>,
-    /// The share among flows, where the scheduler shares by weight: 1 (the default) to 1000000.
+    /// The group whose agreement it shares; it has no `sla` of its own then.
+    pub group: Option<String>,
+    /// The share among flows, where the scheduler shares by weight: 1 (the default) to 1000000. Of a member: the
+    /// share within its group, once that has left its envelope.
     pub weight: Option<u32>,
     /// What it gets at least, under schedulers that reserve.
     pub reservation: Option<RateText>,
-    /// What it gets at most, under schedulers that limit.
+    /// What it gets at most, under schedulers that limit. Of a member: under every scheduler.
     pub limit: Option<RateText>,
+    /// Somebody waits for each of its requests (Cello's interactive class). For flows without an `sla`.
+    pub interactive: Option<bool>,
+    /// What its requests cost, where that differs from the scenario's `cost`.
+    pub cost: Option<CostText>,
     /// When the flow begins to exist. At the start by default.
     pub start: Option<TimeText>,
     /// When it ceases to. Never by default.

@@ -12,7 +12,8 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evenkeel_core::{Engine, FlowId, Slo, Span, SpareCapacity, Time};
+use evenkeel_catalogue::Tuning;
+use evenkeel_core::{CostModel, Engine, FlowId, Membership, Slo, Span, SpareCapacity, Time};
 use evenkeel_strict::ConfigError;
 use toml::de::DeValue;
 
@@ -24,18 +25,21 @@ use crate::source::{Load, SourceConfig};
 mod check;
 mod device;
 mod file;
+mod groups;
 mod resolve;
 mod schedulers;
+mod told;
 mod trace;
 mod words;
 mod workload;
 
 pub use device::{DeviceConfig, DeviceText};
 pub use file::{
-    AccessSection, ArrivalKind, ChangeSection, FlowSection, LawKind, PatternKind, ScenarioFile, SlaSection,
-    WorkloadSection,
+    AccessSection, ArrivalKind, ChangeSection, FlowSection, GroupSection, LawKind, PatternKind, ScenarioFile,
+    SlaSection, WorkloadSection,
 };
 pub use schedulers::{scheduler, scheduler_names};
+pub use told::{CelloText, CostText, FairioText};
 pub use trace::TraceSpec;
 pub use words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
 
@@ -65,13 +69,26 @@ pub struct Scenario {
     pub scheduler: String,
     /// Who gets spare capacity at the start.
     pub spare: SpareCapacity,
+    /// Parameters of the schedulers that have some (FAIRIO, Cello).
+    pub tuning: Tuning,
     /// The dispatch depth.
     pub depth: NonZeroU32,
     /// The device.
     pub device: DeviceConfig,
     /// The flows, in the order of the file.
     pub flows: Vec<ScenarioFlow>,
+    /// Agreements that flows share. To the engine they are flows, numbered after those.
+    pub groups: Vec<ScenarioGroup>,
     changes: Vec<(Time, ScenarioChange)>,
+}
+
+/// An agreement that flows share.
+#[derive(Clone, Debug)]
+pub struct ScenarioGroup {
+    /// Its name.
+    pub name: String,
+    /// What is promised to its members together.
+    pub slo: Slo,
 }
 
 /// A flow of a scenario.
@@ -79,8 +96,12 @@ pub struct Scenario {
 pub struct ScenarioFlow {
     /// Its name.
     pub name: String,
-    /// What it is promised at its start.
+    /// What it is promised at its start; a member, what its group is.
     pub slo: Slo,
+    /// The group to which it belongs.
+    pub membership: Option<Membership>,
+    /// What its requests cost.
+    pub cost: CostModel,
     /// When it begins to exist.
     pub start: Time,
     /// When it ceases to.
@@ -164,7 +185,9 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     order.sort_unstable();
     let names: Vec<&str> = order.into_iter().map(|(_, name)| name).collect();
     let mut checker = check::Checker::new(document.get_ref());
-    let scenario = resolve::scenario(&mut checker, &file, device.as_ref(), &names, path);
+    let disks = device.as_ref().map_or(1, |device| device.parallelism().get());
+    let told = told::read(&mut report, document.get_ref(), file.depth.unwrap_or(disks), disks);
+    let scenario = resolve::scenario(&mut checker, &file, device.as_ref(), &told, &names, path);
     checker.problems.append(&mut report.problems);
     match (scenario, checker.problems.is_empty()) {
         (Some(scenario), true) => {
@@ -191,7 +214,7 @@ impl Scenario {
     /// The same scenario under another scheduler; `None` if there is no such scheduler.
     #[must_use]
     pub fn with_scheduler(&self, name: &str) -> Option<Self> {
-        scheduler(name, self.spare)?;
+        scheduler(name, self.spare, &self.tuning)?;
         Some(Self { scheduler: name.to_owned(), ..self.clone() })
     }
 
@@ -203,11 +226,23 @@ impl Scenario {
     /// # Panics
     /// Never for a scenario that [`parse`] has made: its schedulers are known.
     pub fn setup(&self, seed: u64) -> Result<Setup, SimError> {
-        let made = |name: &str| scheduler(name, self.spare).expect("names of schedulers have been checked");
+        let made = |name: &str| {
+            scheduler(name, self.spare, &self.tuning).expect("names of schedulers have been checked")
+        };
         let mut changes = Vec::new();
         let mut sources = Vec::new();
+        for (group, config) in (self.flows.len() as u32..).map(FlowId).zip(&self.groups) {
+            changes.push((Time::ZERO, Change::Group(group, config.slo.clone())));
+        }
         for (flow, config) in (0..).map(FlowId).zip(&self.flows) {
-            changes.push((config.start, Change::Configure(flow, config.slo.clone())));
+            let begin = match config.membership {
+                Some(membership) => Change::Join(flow, membership),
+                None => Change::Configure(flow, config.slo.clone()),
+            };
+            changes.push((config.start, begin));
+            if config.cost != CostModel::default() {
+                changes.push((config.start, Change::Cost(flow, config.cost.clone())));
+            }
             if let Some(stop) = config.stop {
                 changes.push((stop, Change::Stop(flow)));
             }

@@ -3,15 +3,17 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evenkeel_core::{Envelope, FlowId, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight};
+use evenkeel_catalogue::SchedulerKind;
+use evenkeel_core::{Envelope, FlowId, Membership, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight};
 use evenkeel_strict::ShownBytes;
 use evenkeel_strict::suggest::closest;
 
 use super::check::Checker;
 use super::file::{ChangeSection, FlowSection, ScenarioFile, SlaSection};
-use super::schedulers::{scheduler, scheduler_names};
+use super::schedulers::scheduler_names;
+use super::told::Told;
 use super::words::{OneOrMany, RateText, parts};
-use super::{DeviceConfig, Scenario, ScenarioChange, ScenarioFlow, What, workload};
+use super::{DeviceConfig, Scenario, ScenarioChange, ScenarioFlow, What, groups, workload};
 use crate::dilated::SPEED_ONE;
 
 /// Windows of a run, at most: they are kept for every flow.
@@ -25,6 +27,7 @@ pub(super) fn scenario(
     checker: &mut Checker<'_>,
     file: &ScenarioFile,
     device: Option<&DeviceConfig>,
+    told: &Told,
     names: &[&str],
     path: &Path,
 ) -> Option<Scenario> {
@@ -38,11 +41,16 @@ pub(super) fn scenario(
         checker.refuse(&["flow"], format!("there are {} flows", names.len()), remedy);
     }
     let folder = path.parent().unwrap_or(Path::new(""));
+    let groups = groups::read(checker, file);
     let flows: Vec<ScenarioFlow> = names
         .iter()
         .filter_map(|name| Some((name, file.flow.get(*name)?)))
-        .map(|(name, section)| flow(checker, name, section, file, folder))
+        .map(|(name, section)| {
+            let membership = groups::membership(checker, name, section, &groups, names.len());
+            flow(checker, name, section, file, told, folder, membership)
+        })
         .collect();
+    groups::check_members(checker, &groups, file);
     check_regions(checker, &flows, device.and_then(DeviceConfig::capacity));
     let changes = changes(checker, file, names, &flows);
     let device = device?;
@@ -57,9 +65,11 @@ pub(super) fn scenario(
         drain: file.drain.unwrap_or(false),
         scheduler: scheduler_name,
         spare: file.spare.map_or(SpareCapacity::Flows, |spare| spare.0),
+        tuning: told.tuning,
         depth: depth.unwrap_or(device.parallelism()),
         device: device.clone(),
         flows,
+        groups,
         changes,
     })
 }
@@ -98,7 +108,7 @@ fn check_times(checker: &mut Checker<'_>, file: &ScenarioFile) {
 }
 
 fn check_scheduler(checker: &mut Checker<'_>, path: &[&str], name: &str) {
-    if scheduler(name, SpareCapacity::Flows).is_some() {
+    if SchedulerKind::by_name(name).is_some() {
         return;
     }
     let remedy = match closest(name, &scheduler_names()) {
@@ -109,9 +119,7 @@ fn check_scheduler(checker: &mut Checker<'_>, path: &[&str], name: &str) {
 }
 
 fn check_spare(checker: &mut Checker<'_>, path: &[&str], given: bool, name: &str) {
-    let knows = scheduler(name, SpareCapacity::Flows)
-        .is_none_or(|mut scheduler| scheduler.set_spare(Time::ZERO, SpareCapacity::Flows).is_ok());
-    if given && !knows {
+    if given && SchedulerKind::by_name(name).is_some_and(|kind| !kind.knows_spare()) {
         let message = format!("{name} knows no spare capacity to give to somebody");
         checker.refuse(path, message, "remove this line, or write scheduler = \"pclock\"");
     }
@@ -131,7 +139,9 @@ fn flow(
     name: &str,
     section: &FlowSection,
     file: &ScenarioFile,
+    told: &Told,
     folder: &Path,
+    membership: Option<(Membership, Slo)>,
 ) -> ScenarioFlow {
     let at = ["flow", name];
     let start = section.start.map_or(Time::ZERO, |start| Time::ZERO + start.0);
@@ -145,7 +155,18 @@ fn flow(
         reservation: section.reservation,
         limit: section.limit,
     };
-    let slo = slo(checker, &at, &terms);
+    let (membership, mut slo) = match membership {
+        Some((membership, slo)) => (Some(membership), slo),
+        None => (None, slo(checker, &at, &terms)),
+    };
+    if section.interactive == Some(true) {
+        if section.sla.is_some() {
+            let message = "a flow with an sla is in the real-time class already";
+            checker.refuse(&[at[0], name, "interactive"], message, "remove this line, or the sla");
+        }
+        slo = slo.with_interactive();
+    }
+    let cost = told.costs.get(name).cloned().unwrap_or_default();
     let parts = (0..)
         .zip(&section.workload.0)
         .map(|(index, part)| workload::part(checker, name, index, part, section, file, folder))
@@ -153,18 +174,18 @@ fn flow(
     if section.workload.0.is_empty() {
         checker.refuse(&[at[0], name, "workload"], "the list is empty", "write at least one part");
     }
-    ScenarioFlow { name: name.to_owned(), slo, start, stop, parts }
+    ScenarioFlow { name: name.to_owned(), slo, membership, cost, start, stop, parts }
 }
 
 /// What is agreed with a flow, as written.
-struct Terms<'f> {
-    sla: Option<&'f OneOrMany<SlaSection>>,
-    weight: Option<u32>,
-    reservation: Option<RateText>,
-    limit: Option<RateText>,
+pub(super) struct Terms<'f> {
+    pub(super) sla: Option<&'f OneOrMany<SlaSection>>,
+    pub(super) weight: Option<u32>,
+    pub(super) reservation: Option<RateText>,
+    pub(super) limit: Option<RateText>,
 }
 
-fn slo(checker: &mut Checker<'_>, at: &[&str], terms: &Terms<'_>) -> Slo {
+pub(super) fn slo(checker: &mut Checker<'_>, at: &[&str], terms: &Terms<'_>) -> Slo {
     let key = |name: &'static str| [at, &[name]].concat();
     let mut slo = match terms.sla {
         Some(classes) => promise(checker, &key("sla"), classes).unwrap_or_else(Slo::background),
@@ -263,7 +284,7 @@ fn changes(
         if let Some(depth) = check_depth(checker, &key("depth"), change.depth) {
             changes.push((time, ScenarioChange::Depth(depth)));
         }
-        if let Some(slo) = new_terms(checker, &at, change, names, &mut slos) {
+        if let Some(slo) = new_terms(checker, &at, change, names, flows, &mut slos) {
             changes.push((time, slo));
         }
         if changes.len() == before && checker.problems.is_empty() {
@@ -279,6 +300,7 @@ fn new_terms(
     at: &[&str],
     change: &ChangeSection,
     names: &[&str],
+    flows: &[ScenarioFlow],
     slos: &mut [Slo],
 ) -> Option<ScenarioChange> {
     let terms = Terms {
@@ -308,11 +330,19 @@ fn new_terms(
         checker.refuse(&[at, &["flow"]].concat(), format!("nothing changes for {name:?}"), remedy);
         return None;
     }
+    if flows[index].membership.is_some() {
+        let message = format!("{name:?} is a member of a group, whose terms hold for it");
+        checker.refuse(&[at, &["flow"]].concat(), message, "name a flow that is in no group");
+        return None;
+    }
     let old = &slos[index];
     let mut new = slo(checker, at, &terms);
     if terms.sla.is_none() {
         new = with_rates(Slo::nested(old.classes()).unwrap_or_else(|_| Slo::background()), &new)
             .with_weight(new.weight());
+    }
+    if old.is_interactive() {
+        new = new.with_interactive();
     }
     if terms.weight.is_none() {
         new = new.with_weight(old.weight());
