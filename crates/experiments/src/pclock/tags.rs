@@ -127,17 +127,7 @@ pub(super) fn example_2(_context: &Context) -> Result<Study, ExperimentError> {
                     .all(|it| (it.finish_tag < 1500) == ((it.at as f64) < shifted_at)),
             format!("f_A's turn comes at {} ms", number(shifted_at)),
         ));
-    let row = |what: &str, paper: &str, ours: f64| vec![what.to_owned(), paper.to_owned(), number(ours)];
-    study.table(
-        "f_A's request of 1 s, ms",
-        &["", "paper", "ours"],
-        vec![
-            row("finish tag without the shift", "2500", kept),
-            row("finish tag with it", "1500", shifted),
-            row("dispatched without the shift at", "when f_B's tags reach 2500", kept_at),
-            row("dispatched with it at", "when f_B's tags reach 1500", shifted_at),
-        ],
-    );
+    example_2_table(&mut study, [kept, shifted, kept_at, shifted_at]);
     study.note(
         "Evenkeel also shifts before each dispatch, so f_A's tags never run ahead by as much as 1000 ms: the shift \
          comes in small steps while f_A is alone. What counts is the tag that it has when f_B comes, and that is the \
@@ -146,6 +136,21 @@ pub(super) fn example_2(_context: &Context) -> Result<Study, ExperimentError> {
     study.figures.push(figure("Example II: finish tags under pClock", &pclock)?);
     study.figures.push(figure("Example II: finish tags under SCED", &sced)?);
     Ok(study)
+}
+
+/// Tags without and with the shift, then the instants of dispatch.
+fn example_2_table(study: &mut Study, ours: [f64; 4]) {
+    let row = |what: &str, paper: &str, ours: f64| vec![what.to_owned(), paper.to_owned(), number(ours)];
+    study.table(
+        "f_A's request of 1 s, ms",
+        &["", "paper", "ours"],
+        vec![
+            row("finish tag without the shift", "2500", ours[0]),
+            row("finish tag with it", "1500", ours[1]),
+            row("dispatched without the shift at", "when f_B's tags reach 2500", ours[2]),
+            row("dispatched with it at", "when f_B's tags reach 1500", ours[3]),
+        ],
+    );
 }
 
 /// Drives `scheduler` with two flows ⟨0, 50/s, 500 ms⟩ and ⟨25, 50/s, 250 ms⟩.
