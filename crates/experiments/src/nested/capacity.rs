@@ -1,9 +1,12 @@
 //! Section 4.4: the capacity that one workload needs, graded and with one bound (figure 4.8).
 
+use std::path::{Path, PathBuf};
+
 use evenkeel_core::{Rate, Span};
 use evenkeel_plan::{Flow, Fraction, MemorySource, Target, exact_need, fit};
 use evenkeel_report::figure::Bars;
 use evenkeel_trace::generate::Personality;
+use evenkeel_trace::{Options, open};
 
 use super::loads::{CASCADE, STAND_INS, generated, planned};
 use crate::study::{Figure, number};
@@ -20,6 +23,18 @@ const LOADS: [(&str, Personality, f64, u64); 5] = [
     ("W5 Exchange", Personality::Exchange, 910.0, 5),
 ];
 
+/// Requests of a real trace that are looked at.
+const REAL_MAX: usize = 30_000;
+const HEADS: [&str; 7] = [
+    "workload",
+    "one bound, 90 %",
+    "one bound, 95 %",
+    "one bound, 100 %",
+    "graded, lemma 1",
+    "graded, exact",
+    "graded exact / one bound 100 %, %",
+];
+
 /// Capacities in IOPS.
 struct Needs {
     /// One bound for 90, 95 and 100 % of the requests.
@@ -28,7 +43,7 @@ struct Needs {
     nested: [f64; 2],
 }
 
-pub(super) fn fig_4_8(_context: &Context) -> Result<Study, ExperimentError> {
+pub(super) fn fig_4_8(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = Study { seeds: LOADS.map(|(.., seed)| seed).to_vec(), ..Study::default() };
     let loads = LOADS
         .iter()
@@ -73,15 +88,7 @@ pub(super) fn fig_4_8(_context: &Context) -> Result<Study, ExperimentError> {
     }
     study.table(
         "Capacity needed, IOPS. Graded: 90 % within δ, 95 % within 10 δ, 100 % within 100 δ",
-        &[
-            "workload, δ",
-            "one bound, 90 %",
-            "one bound, 95 %",
-            "one bound, 100 %",
-            "graded, lemma 1",
-            "graded, exact",
-            "graded exact / one bound 100 %, %",
-        ],
+        &HEADS,
         rows,
     );
     study.note(
@@ -90,7 +97,41 @@ pub(super) fn fig_4_8(_context: &Context) -> Result<Study, ExperimentError> {
     );
     study.note(STAND_INS);
     study.note(CASCADE);
+    if let Some(folder) = &context.traces {
+        real(&mut study, folder)?;
+    }
     Ok(study)
+}
+
+/// The same for the beginnings of real traces: a table of those that can be read, and a note on each that cannot.
+fn real(study: &mut Study, folder: &Path) -> Result<(), ExperimentError> {
+    let unread = |error: std::io::Error| ExperimentError::Other(format!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        files.push(entry.map_err(unread)?.path());
+    }
+    files.sort();
+    let mut rows = Vec::new();
+    for file in files.iter().filter(|file| file.is_file()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let read =
+            open(file, &Options::default()).and_then(|trace| trace.take(REAL_MAX).collect::<Result<_, _>>());
+        match read.map(|requests| needs(&MemorySource { requests }, 20)) {
+            Ok(Ok(needs)) => {
+                let fraction = number(100.0 * needs.nested[1] / needs.single[2]);
+                let numbers = [needs.single.map(number).to_vec(), needs.nested.map(number).to_vec()].concat();
+                rows.push([vec![name.into_owned()], numbers, vec![fraction]].concat());
+            }
+            Ok(Err(error)) => {
+                study.note(format!("{name} is left out: {error}"));
+            }
+            Err(error) => {
+                study.note(format!("{name} is left out: {error}"));
+            }
+        }
+    }
+    study.table(&format!("Real traces, up to {REAL_MAX} requests of each, δ = 20 ms"), &HEADS, rows);
+    Ok(())
 }
 
 fn needs(load: &MemorySource, bound: u64) -> Result<Needs, ExperimentError> {
