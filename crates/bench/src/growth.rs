@@ -2,7 +2,7 @@
 
 use evenkeel_core::{FlowId, Input, Rate, Slo, Span};
 
-use crate::{Boxed, Load, counting, slo};
+use crate::{BUSY_DEVICE, Boxed, Load, counting, slo};
 
 /// Something that happens to one flow among many that have requests waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +74,20 @@ pub struct Memory {
     /// Of a flow that has sent requests before and has none waiting: all tables of the engine and the
     /// scheduler, with the room that they keep for growing.
     pub per_idle_flow: f64,
-    /// Of each further request that waits.
+    /// What a flow takes besides while requests of it wait, apart from these: a seat among FAIRIO's active
+    /// classes, nothing under other schedulers.
+    pub per_busy_flow: f64,
+    /// Of each request that waits.
     pub per_waiting_request: f64,
 }
 
 /// Measures the memory at `flows` flows; the program must have [`counting::Counting`] as its allocator.
+/// The flows take turns on a slow device, so that most have been idle for longer than any scheduler
+/// remembers them as active.
 #[must_use]
-pub fn memory(scheduler: Boxed, flows: u32) -> Memory {
+pub fn memory(scheduler: Boxed, flows: u32, slo: impl Fn(u32) -> Slo) -> Memory {
     let before = counting::bytes();
-    let mut load = Load::new(scheduler, 0, Span::from_nanos(100), slo);
+    let mut load = Load::new(scheduler, 0, BUSY_DEVICE, &slo);
     let fixed = counting::bytes();
     for flow in 0..flows {
         load.input(Input::Configure(FlowId(flow), slo(flow)));
@@ -95,13 +100,17 @@ pub fn memory(scheduler: Boxed, flows: u32) -> Memory {
         }
     }
     let idle = counting::bytes();
+    (0..flows).for_each(|flow| load.arrive(flow));
+    let busy = counting::bytes();
     for _ in 0..8 {
         (0..flows).for_each(|flow| load.arrive(flow));
     }
-    let waiting = 8.0 * f64::from(flows);
+    let flows = f64::from(flows);
+    let per_waiting_request = (counting::bytes() - busy) as f64 / (8.0 * flows);
     Memory {
         fixed: fixed - before,
-        per_idle_flow: (idle - fixed) as f64 / f64::from(flows),
-        per_waiting_request: (counting::bytes() - idle) as f64 / waiting,
+        per_idle_flow: (idle - fixed) as f64 / flows,
+        per_busy_flow: ((busy - idle) as f64 / flows - per_waiting_request).max(0.0),
+        per_waiting_request,
     }
 }

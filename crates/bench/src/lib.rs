@@ -86,6 +86,12 @@ pub fn slo(flow: u32) -> Slo {
     Slo::guaranteed(envelope.expect("in range"))
 }
 
+/// The same with a limit, which some schedulers hold each flow to.
+#[must_use]
+pub fn limited_slo(flow: u32) -> Slo {
+    slo(flow).with_limit(Rate::per_second(1_000)).expect("in range")
+}
+
 /// The same reservation and the same weight for every flow, half of a device of 100 000 per second among
 /// them: what the peer is measured with.
 #[must_use]

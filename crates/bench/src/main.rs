@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use evenkeel_bench::growth::{self, Change};
-use evenkeel_bench::{BUSY_DEVICE, Boxed, IDLE_DEVICE, Load, Queue, counting, equal_slo, scheduler, slo};
+use evenkeel_bench::{
+    BUSY_DEVICE, Boxed, IDLE_DEVICE, Load, Queue, counting, equal_slo, limited_slo, scheduler, slo,
+};
 use evenkeel_core::Span;
 
 #[global_allocator]
@@ -57,7 +59,7 @@ enum What {
         #[arg(value_parser = clap::value_parser!(u32).range(2..))]
         flows: u32,
     },
-    /// Bytes per idle flow and per waiting request.
+    /// Bytes per idle flow, those that a busy one takes besides, and those per waiting request.
     Memory {
         /// The scheduler, such as pclock.
         scheduler: String,
@@ -110,9 +112,12 @@ fn run(what: &What) -> Result<String, String> {
             Ok(changes(scheduler, *flows))
         }
         What::Memory { scheduler, flows } => {
-            let memory = growth::memory(named(scheduler)?, *flows);
-            let (flow, request) = (memory.per_idle_flow, memory.per_waiting_request);
-            Ok(format!("{{\"idle_flow_bytes\":{flow:.1},\"waiting_request_bytes\":{request:.1}}}"))
+            let memory = growth::memory(named(scheduler)?, *flows, limited_slo);
+            let (idle, busy, request) =
+                (memory.per_idle_flow, memory.per_busy_flow, memory.per_waiting_request);
+            Ok(format!(
+                "{{\"idle_flow_bytes\":{idle:.1},\"busy_flow_bytes\":{busy:.1},\"waiting_request_bytes\":{request:.1}}}"
+            ))
         }
     }
 }

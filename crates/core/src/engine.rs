@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::envelope::{Cascade, TokenBucket};
+use crate::envelope::{Cascade, Level, TokenBucket};
 use crate::group::{Admitted, Groups, Membership};
 use crate::request::{Completion, FlowId, Outcome, Request, Ticket};
 use crate::sched::{Arrival, ConfigureError, Decision, Dispatch, Elsewhere, Scheduler, SpareCapacity};
@@ -142,13 +142,13 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 struct Flow {
     slo: Slo,
-    /// Judges a flow of one class: every arrival takes its cost, as pClock has it.
-    meter: TokenBucket,
+    /// Judges a flow of one class by its σ and ρ: every arrival takes its cost, as pClock has it.
+    meter: Level,
     /// Judges a flow of several classes, and then the meter is at rest.
     cascade: Option<Box<Cascade>>,
 }
 
-const _: () = assert!(size_of::<Option<Flow>>() <= 112, "an idle flow stays small");
+const _: () = assert!(size_of::<Option<Flow>>() <= 72, "an idle flow stays small");
 
 /// A place at the store.
 #[derive(Clone, Copy, Debug)]
@@ -343,7 +343,7 @@ impl Engine {
         }
         for (flow, known) in (0..).map(FlowId).zip(&self.flows) {
             if let Some(known) = known {
-                successor.adopt(now, flow, known.buckets());
+                known.show_buckets(|buckets| successor.adopt(now, flow, buckets));
             }
         }
         let mut moved = 0;
@@ -563,10 +563,14 @@ impl Flow {
     /// anew: they are metered by different rules, and a level of the one means nothing to the other.
     fn configured(old: Option<Self>, now: Time, slo: Slo) -> Self {
         let old = old.filter(|old| old.slo.classes().len().min(2) == slo.classes().len().min(2));
-        let (burst, rate) = slo.envelope().map_or((Cost::ZERO, Rate::default()), |e| (e.burst(), e.rate()));
-        let (meter, cascade) = old.map_or((None, None), |old| (Some(old.meter), old.cascade));
-        let mut meter = meter.unwrap_or(TokenBucket::new(now, burst, rate));
-        meter.reconfigure(now, burst, rate);
+        let (burst, _) = bound_of(&slo);
+        let (mut meter, mut cascade) = (Level::full(now, burst), None);
+        if let Some(old) = old {
+            let (old_burst, old_rate) = bound_of(&old.slo);
+            (meter, cascade) = (old.meter, old.cascade);
+            meter.refill(now, old_burst, old_rate);
+            meter.cut(burst);
+        }
         let cascade = (slo.classes().len() > 1).then(|| {
             let mut cascade = cascade.unwrap_or_else(|| Box::new(Cascade::new(now, slo.classes())));
             cascade.reconfigure(now, slo.classes());
@@ -575,27 +579,37 @@ impl Flow {
         Self { slo, meter, cascade }
     }
 
-    /// What its requests are judged by, a bucket for each class.
-    fn buckets(&self) -> &[TokenBucket] {
-        self.cascade.as_ref().map_or(core::slice::from_ref(&self.meter), |cascade| cascade.buckets())
+    /// Shows what its requests are judged by, a bucket for each class.
+    fn show_buckets(&self, see: impl FnOnce(&[TokenBucket])) {
+        let (burst, rate) = bound_of(&self.slo);
+        match &self.cascade {
+            Some(cascade) => see(cascade.buckets()),
+            None => see(&[self.meter.bucket(burst, rate)]),
+        }
     }
 
     /// The class of a request of `cost` that arrives at `now`, if anything is promised to it. Counts
     /// it in `meter`, a copy of the flow's: the scheduler may still refuse the request.
-    fn judge(&self, meter: &mut TokenBucket, now: Time, cost: Cost) -> Option<u8> {
+    fn judge(&self, meter: &mut Level, now: Time, cost: Cost) -> Option<u8> {
         if let Some(cascade) = &self.cascade {
             return cascade.class_at(now, cost);
         }
-        (meter.arrive(now, cost) && !self.slo.is_background()).then_some(0)
+        let envelope = self.slo.envelope()?;
+        meter.arrive(now, cost, envelope.burst(), envelope.rate()).then_some(0)
     }
 
     /// Counts a request that has been taken in.
-    fn settle(&mut self, meter: TokenBucket, now: Time, cost: Cost) {
+    fn settle(&mut self, meter: Level, now: Time, cost: Cost) {
         self.meter = meter;
         if let Some(cascade) = &mut self.cascade {
             cascade.classify(now, cost);
         }
     }
+}
+
+/// σ and ρ of a flow that is judged by one bucket; none of either for a background flow.
+fn bound_of(slo: &Slo) -> (Cost, Rate) {
+    slo.envelope().map_or((Cost::ZERO, Rate::default()), |envelope| (envelope.burst(), envelope.rate()))
 }
 
 impl From<ConfigureError> for InputError {

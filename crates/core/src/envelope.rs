@@ -35,27 +35,75 @@ const DEBT_MAX: i128 = 1 << 126;
 /// A bucket of σ tokens that fills at ρ tokens per second and may go below zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    grains: Packed<i128>,
+    level: Level,
     burst: Cost,
     rate: Rate,
+}
+
+/// What is in a bucket whose σ and ρ its owner has already, so that it need not store them again. They
+/// must be the same at every call, until [`Level::cut`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    grains: Packed<i128>,
     refilled: Time,
+}
+
+impl Level {
+    /// That of a bucket of σ which is full at `now`.
+    pub(crate) const fn full(now: Time, burst: Cost) -> Self {
+        Self { grains: Packed(grains_of(burst)), refilled: now }
+    }
+
+    /// [`TokenBucket::arrive`].
+    pub(crate) fn arrive(&mut self, now: Time, cost: Cost, burst: Cost, rate: Rate) -> bool {
+        self.refill(now, burst, rate);
+        let cost = grains_of(cost);
+        let inside = self.grains.0 >= cost;
+        self.grains.0 = (self.grains.0 - cost).max(-DEBT_MAX);
+        inside
+    }
+
+    /// [`TokenBucket::refill`].
+    pub(crate) fn refill(&mut self, now: Time, burst: Cost, rate: Rate) {
+        let earned = u128::from(now.since(self.refilled).as_nanos()) * u128::from(rate.as_millis());
+        let full = grains_of(burst);
+        let room = (full - self.grains.0).unsigned_abs();
+        self.grains.0 = if earned >= room { full } else { self.grains.0 + earned as i128 };
+        self.refilled = self.refilled.max(now);
+    }
+
+    /// σ has changed to `burst`: what is above it is lost.
+    pub(crate) fn cut(&mut self, burst: Cost) {
+        self.grains.0 = self.grains.0.min(grains_of(burst));
+    }
+
+    /// [`TokenBucket::grains`].
+    pub(crate) const fn grains(&self) -> i128 {
+        self.grains.0
+    }
+
+    /// When it was last refilled.
+    pub(crate) const fn refilled(&self) -> Time {
+        self.refilled
+    }
+
+    /// The bucket with these σ and ρ and this level.
+    pub(crate) const fn bucket(self, burst: Cost, rate: Rate) -> TokenBucket {
+        TokenBucket { level: self, burst, rate }
+    }
 }
 
 impl TokenBucket {
     /// A bucket that is full at `now`.
     #[must_use]
     pub const fn new(now: Time, burst: Cost, rate: Rate) -> Self {
-        Self { grains: Packed(grains_of(burst)), burst, rate, refilled: now }
+        Self { level: Level::full(now, burst), burst, rate }
     }
 
     /// Takes `cost` at `now`, whether or not that much is there, and says whether it was: that is,
     /// whether the arrival was inside the envelope. A `now` before an earlier one counts as that one.
     pub fn arrive(&mut self, now: Time, cost: Cost) -> bool {
-        self.refill(now);
-        let cost = grains_of(cost);
-        let inside = self.grains.0 >= cost;
-        self.grains.0 = (self.grains.0 - cost).max(-DEBT_MAX);
-        inside
+        self.level.arrive(now, cost, self.burst, self.rate)
     }
 
     /// Takes `cost` at `now` if that much is there, otherwise nothing, and says which. This is the
@@ -63,33 +111,29 @@ impl TokenBucket {
     pub fn take(&mut self, now: Time, cost: Cost) -> bool {
         self.refill(now);
         let cost = grains_of(cost);
-        let inside = self.grains.0 >= cost;
+        let inside = self.level.grains.0 >= cost;
         if inside {
-            self.grains.0 -= cost;
+            self.level.grains.0 -= cost;
         }
         inside
     }
 
     /// Earns what is due at `now`.
     pub fn refill(&mut self, now: Time) {
-        let earned = u128::from(now.since(self.refilled).as_nanos()) * u128::from(self.rate.as_millis());
-        let full = grains_of(self.burst);
-        let room = (full - self.grains.0).unsigned_abs();
-        self.grains.0 = if earned >= room { full } else { self.grains.0 + earned as i128 };
-        self.refilled = self.refilled.max(now);
+        self.level.refill(now, self.burst, self.rate);
     }
 
     /// When the level reaches `cost`, or σ if that is less, as long as nothing is taken. The last refill
     /// if it has done so; the end of time if ρ is zero.
     #[must_use]
     pub fn ready_at(&self, cost: Cost) -> Time {
-        let lacking = grains_of(cost).min(grains_of(self.burst)) - self.grains.0;
+        let lacking = grains_of(cost).min(grains_of(self.burst)) - self.level.grains.0;
         if lacking <= 0 {
-            return self.refilled;
+            return self.level.refilled;
         }
         let rate = u128::from(self.rate.as_millis());
         let nanos = if rate == 0 { u128::MAX } else { lacking.unsigned_abs().div_ceil(rate) };
-        self.refilled + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.level.refilled + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// Changes σ and ρ at `now`. What was earned so far was earned at the old rate; a debt stays, and
@@ -98,19 +142,20 @@ impl TokenBucket {
         self.refill(now);
         self.burst = burst;
         self.rate = rate;
-        self.grains.0 = self.grains.0.min(grains_of(burst));
+        self.level.cut(burst);
     }
 
     /// The same bucket, empty if it is in debt.
     #[must_use]
     pub fn without_debt(self) -> Self {
-        Self { grains: Packed(self.grains.0.max(0)), ..self }
+        let grains = Packed(self.level.grains.0.max(0));
+        Self { level: Level { grains, ..self.level }, ..self }
     }
 
     /// The level at the last refill in grains of 10⁻¹² request; negative when in debt.
     #[must_use]
     pub const fn grains(&self) -> i128 {
-        self.grains.0
+        self.level.grains.0
     }
 
     /// σ.
@@ -259,7 +304,8 @@ mod tests {
             let inside = bucket.arrive(Time::from_nanos(u64::MAX / 8 * step), most);
             assert!(inside, "a full refill at every step");
         }
-        let mut poor = TokenBucket { grains: Packed(-DEBT_MAX), ..bucket };
+        let level = Level { grains: Packed(-DEBT_MAX), ..bucket.level };
+        let mut poor = TokenBucket { level, ..bucket };
         assert!(!poor.arrive(Time::ZERO, most));
         assert_eq!(poor.grains(), -DEBT_MAX);
     }

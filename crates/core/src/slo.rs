@@ -4,26 +4,70 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::slice;
 
+use crate::packed::Packed;
 use crate::units::{Cost, Rate, Span, Weight};
 
 /// An arrival curve with a latency bound, ⟨σ, ρ, δ⟩ (pClock, section 3.1): of a flow that sends at
 /// most σ + ρ·t requests in any interval of length t, every request finishes within δ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```text
+///  bit 0 ── σ, 40 bits ── ρ, 40 bits ── δ, 47 bits ──   their maxima fit: 16 bytes instead of 24
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
-    burst: Cost,
-    rate: Rate,
-    latency: Span,
+    bits: Packed<u128>,
 }
+
+/// Bits of σ and of ρ, each in thousandths.
+const AMOUNT_BITS: u32 = 40;
+
+const _: () = assert!(Envelope::RATE_MAX.as_millis() >> AMOUNT_BITS == 0);
+const _: () = assert!(Envelope::BURST_MAX.as_millis() >> AMOUNT_BITS == 0);
+const _: () = assert!(Envelope::LATENCY_MAX.as_nanos() >> (u128::BITS - 2 * AMOUNT_BITS) == 0);
+const _: () = assert!(size_of::<Slo>() <= 40, "every flow has one");
 
 /// A service level objective: what one flow is promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slo {
     promise: Promise,
-    weight: Weight,
-    interactive: bool,
-    /// Zero for none, which halves what the two take up.
-    reservation: Rate,
-    limit: Rate,
+    terms: Terms,
+}
+
+/// What is agreed besides the promise.
+///
+/// ```text
+///  bit 0 ── reservation, 40 bits ── limit, 40 bits ── weight, 20 bits ── interactive, 1 bit ──
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Terms(Packed<u128>);
+
+/// Where in the terms something is: the first bit, and how many.
+type Field = (u32, u32);
+const RESERVATION: Field = (0, AMOUNT_BITS);
+const LIMIT: Field = (AMOUNT_BITS, AMOUNT_BITS);
+const WEIGHT: Field = (2 * AMOUNT_BITS, 20);
+const INTERACTIVE: Field = (2 * AMOUNT_BITS + WEIGHT.1, 1);
+
+const _: () = assert!(Weight::MAX.as_u32() >> WEIGHT.1 == 0);
+
+impl Terms {
+    /// A weight of 1 and nothing else.
+    const NONE: Self = Self(Packed(0)).with(WEIGHT, Weight::ONE.as_u32() as u64);
+
+    const fn get(self, (shift, bits): Field) -> u64 {
+        (self.0.0 >> shift) as u64 & ((1 << bits) - 1)
+    }
+
+    const fn with(self, (shift, bits): Field, value: u64) -> Self {
+        let mask = ((1_u128 << bits) - 1) << shift;
+        Self(Packed(self.0.0 & !mask | (value as u128) << shift & mask))
+    }
+
+    /// A rate, of which zero is none.
+    const fn rate(self, field: Field) -> Option<Rate> {
+        let millis = self.get(field);
+        if millis == 0 { None } else { Some(Rate::from_millis(millis)) }
+    }
 }
 
 /// One class takes no memory of its own, several take one box.
@@ -108,35 +152,43 @@ impl Envelope {
         } else if latency > Self::LATENCY_MAX {
             Err(SloError::LatencyTooLarge)
         } else {
-            Ok(Self { burst, rate, latency })
+            Ok(Self::packed(burst, rate, latency))
         }
+    }
+
+    /// The least that can be promised: no burst, 0.001 IOPS, a day.
+    pub(crate) const SMALLEST: Self = Self::packed(Cost::ZERO, Rate::from_millis(1), Self::LATENCY_MAX);
+
+    const fn packed(burst: Cost, rate: Rate, latency: Span) -> Self {
+        let amounts = (rate.as_millis() as u128) << AMOUNT_BITS | burst.as_millis() as u128;
+        Self { bits: Packed((latency.as_nanos() as u128) << (2 * AMOUNT_BITS) | amounts) }
     }
 
     /// σ: how much may arrive at once.
     #[must_use]
     pub const fn burst(&self) -> Cost {
-        self.burst
+        Cost::from_millis(self.bits.0 as u64 & ((1 << AMOUNT_BITS) - 1))
     }
 
     /// ρ: how much may arrive per second in the long run.
     #[must_use]
     pub const fn rate(&self) -> Rate {
-        self.rate
+        Rate::from_millis((self.bits.0 >> AMOUNT_BITS) as u64 & ((1 << AMOUNT_BITS) - 1))
     }
 
     /// δ: how long a request inside the envelope may take from arrival to completion.
     #[must_use]
     pub const fn latency(&self) -> Span {
-        self.latency
+        Span::from_nanos((self.bits.0 >> (2 * AMOUNT_BITS)) as u64)
     }
 
     /// The first of σ, ρ, δ that is larger than in `outer`.
     fn exceeds(&self, outer: &Self) -> Option<Parameter> {
-        if self.burst > outer.burst {
+        if self.burst() > outer.burst() {
             Some(Parameter::Burst)
-        } else if self.rate > outer.rate {
+        } else if self.rate() > outer.rate() {
             Some(Parameter::Rate)
-        } else if self.latency > outer.latency {
+        } else if self.latency() > outer.latency() {
             Some(Parameter::Latency)
         } else {
             None
@@ -185,14 +237,13 @@ impl Slo {
     }
 
     const fn promising(promise: Promise) -> Self {
-        let none = Rate::from_millis(0);
-        Self { promise, weight: Weight::ONE, interactive: false, reservation: none, limit: none }
+        Self { promise, terms: Terms::NONE }
     }
 
     /// The same promise with another weight.
     #[must_use]
     pub const fn with_weight(mut self, weight: Weight) -> Self {
-        self.weight = weight;
+        self.terms = self.terms.with(WEIGHT, weight.as_u32() as u64);
         self
     }
 
@@ -200,14 +251,14 @@ impl Slo {
     /// that only have much to move, under schedulers that know such a class (Cello).
     #[must_use]
     pub const fn with_interactive(mut self) -> Self {
-        self.interactive = true;
+        self.terms = self.terms.with(INTERACTIVE, 1);
         self
     }
 
     /// Whether somebody waits for each of its requests.
     #[must_use]
     pub const fn is_interactive(&self) -> bool {
-        self.interactive
+        self.terms.get(INTERACTIVE) == 1
     }
 
     /// The same promise with a reservation: at least this much per second while requests wait, under
@@ -216,7 +267,7 @@ impl Slo {
     /// # Errors
     /// If `reservation` is zero or above [`Envelope::RATE_MAX`].
     pub fn with_reservation(self, reservation: Rate) -> Result<Self, SloError> {
-        Ok(Self { reservation: checked(reservation)?, ..self })
+        Ok(Self { terms: self.terms.with(RESERVATION, checked(reservation)?.as_millis()), ..self })
     }
 
     /// The same promise with a limit: at most this much per second, under schedulers that limit.
@@ -224,7 +275,7 @@ impl Slo {
     /// # Errors
     /// If `limit` is zero or above [`Envelope::RATE_MAX`].
     pub fn with_limit(self, limit: Rate) -> Result<Self, SloError> {
-        Ok(Self { limit: checked(limit)?, ..self })
+        Ok(Self { terms: self.terms.with(LIMIT, checked(limit)?.as_millis()), ..self })
     }
 
     /// Checks that the promise covers requests that cost up to `largest`: that the outermost σ holds one.
@@ -242,13 +293,13 @@ impl Slo {
     /// What it gets at least, if anything is reserved.
     #[must_use]
     pub const fn reservation(&self) -> Option<Rate> {
-        if self.reservation.as_millis() == 0 { None } else { Some(self.reservation) }
+        self.terms.rate(RESERVATION)
     }
 
     /// What it gets at most, if it is limited.
     #[must_use]
     pub const fn limit(&self) -> Option<Rate> {
-        if self.limit.as_millis() == 0 { None } else { Some(self.limit) }
+        self.terms.rate(LIMIT)
     }
 
     /// ⟨σ, ρ, δ⟩, of several classes that of the innermost; `None` for a background flow. A scheduler
@@ -277,7 +328,10 @@ impl Slo {
     /// The share among flows of its kind, where the scheduler shares by weight.
     #[must_use]
     pub const fn weight(&self) -> Weight {
-        self.weight
+        match Weight::new(self.terms.get(WEIGHT) as u32) {
+            Some(weight) => weight,
+            None => Weight::ONE,
+        }
     }
 }
 
@@ -291,9 +345,26 @@ fn checked(rate: Rate) -> Result<Rate, SloError> {
     }
 }
 
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms")
+            .field("reservation", &self.rate(RESERVATION))
+            .field("limit", &self.rate(LIMIT))
+            .field("weight", &self.get(WEIGHT))
+            .field("interactive", &(self.get(INTERACTIVE) == 1))
+            .finish()
+    }
+}
+
 impl fmt::Display for Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "⟨{}, {}, {}⟩", self.burst, self.rate, self.latency)
+        write!(f, "⟨{}, {}, {}⟩", self.burst(), self.rate(), self.latency())
     }
 }
 

@@ -249,13 +249,14 @@ impl Bench<'_> {
     }
 
     fn memory(&self) -> Table {
-        let head = ["per idle flow", "per waiting request"].map(str::to_owned).to_vec();
+        let head = ["per idle flow", "a busy one besides", "per waiting request"].map(str::to_owned).to_vec();
         let title = format!("Bytes, engine and scheduler, all tables with their room, {MEMORY_FLOWS} flows");
         let mut table = Table { title, head, rows: Vec::new() };
         for name in self.schedulers() {
             let line = self.own(&["memory", name, &MEMORY_FLOWS.to_string()]);
             let cell = |key: &str| line.as_ref()?[key].as_f64();
-            table.rows.push((name.into(), vec![cell("idle_flow_bytes"), cell("waiting_request_bytes")]));
+            let cells = ["idle_flow_bytes", "busy_flow_bytes", "waiting_request_bytes"].map(cell);
+            table.rows.push((name.into(), cells.to_vec()));
         }
         table
     }

@@ -43,10 +43,12 @@ use alloc::vec::Vec;
 
 use super::fair::{FairShare, virtual_length};
 use super::tagged::{Discipline, Head, Tagged};
-use crate::envelope::{TokenBucket, grains_of};
+use crate::envelope::{Level, grains_of};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
+use crate::table;
 use crate::units::{Cost, Span, Time, Weight};
 
 /// The AVATAR scheduler. [`Dispatch::finish_tag`](super::Dispatch::finish_tag) is the deadline of a request
@@ -68,47 +70,50 @@ pub struct RateControlled {
 /// The regulator of one flow.
 #[derive(Clone, Copy, Debug)]
 struct Regulated {
+    /// ⟨σ, ρ, δ⟩.
+    envelope: Envelope,
     /// As of the last release.
-    tokens: TokenBucket,
-    last_release: Time,
+    tokens: Level,
     /// When the head is released.
     release: Time,
-    latency: Span,
     weight: Weight,
     /// F of the last request that went on spare capacity.
-    finish: u128,
+    finish: Packed<u128>,
 }
 
-const _: () = assert!(size_of::<Regulated>() <= 96, "an idle flow stays small");
+const _: () = assert!(size_of::<Regulated>() <= 72, "an idle flow stays small");
 
 impl Regulated {
+    /// At rest until a flow is admitted.
     const NONE: Self = Self {
-        tokens: TokenBucket::new(Time::ZERO, Cost::ZERO, crate::units::Rate::from_millis(1)),
-        last_release: Time::ZERO,
+        envelope: Envelope::SMALLEST,
+        tokens: Level::full(Time::ZERO, Cost::ZERO),
         release: Time::ZERO,
-        latency: Span::ZERO,
         weight: Weight::ONE,
-        finish: 0,
+        finish: Packed(0),
     };
+
+    fn new(now: Time, envelope: &Envelope, weight: Weight) -> Self {
+        let tokens = Level::full(now, envelope.burst());
+        Self { envelope: *envelope, tokens, release: now, weight, finish: Packed(0) }
+    }
 
     /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
     fn release_of(&self, arrived: Time, cost: Cost) -> Time {
-        let needed = grains_of(cost.min(self.tokens.burst())) - self.tokens.grains();
-        let rate = u128::from(self.tokens.rate().as_millis()).max(1);
+        let needed = grains_of(cost.min(self.envelope.burst())) - self.tokens.grains();
+        let rate = u128::from(self.envelope.rate().as_millis());
         let wait = u128::try_from(needed).map_or(0, |needed| needed.div_ceil(rate));
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);
-        let earned = self.last_release.as_nanos().saturating_add(wait);
-        arrived.max(Time::from_nanos(earned))
+        arrived.max(self.tokens.refilled() + Span::from_nanos(wait))
     }
 
     /// The head goes, as released.
     fn charge(&mut self, cost: Cost) {
-        self.tokens.arrive(self.release, cost);
-        self.last_release = self.release;
+        self.tokens.arrive(self.release, cost, self.envelope.burst(), self.envelope.rate());
     }
 
     fn deadline(&self) -> Time {
-        Time::from_nanos(self.release.as_nanos().saturating_add(self.latency.as_nanos()))
+        self.release + self.envelope.latency()
     }
 }
 
@@ -139,7 +144,7 @@ impl Discipline for RateControlled {
     const NAME: &'static str = "avatar";
 
     fn cover(&mut self, flows: usize) {
-        self.flows.resize(flows, Regulated::NONE);
+        table::cover(&mut self.flows, flows, Regulated::NONE);
         self.released.cover(flows);
         self.held.cover(flows);
         self.spare.cover(flows);
@@ -150,20 +155,13 @@ impl Discipline for RateControlled {
     }
 
     fn admit(&mut self, now: Time, flow: FlowId, envelope: &Envelope, slo: &Slo) {
-        self.flows[flow.index()] = Regulated {
-            tokens: TokenBucket::new(now, envelope.burst(), envelope.rate()),
-            last_release: now,
-            release: now,
-            latency: envelope.latency(),
-            weight: slo.weight(),
-            finish: 0,
-        };
+        self.flows[flow.index()] = Regulated::new(now, envelope, slo.weight());
     }
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
         let regulated = &mut self.flows[flow.index()];
-        regulated.tokens.reconfigure(regulated.last_release, envelope.burst(), envelope.rate());
-        regulated.latency = envelope.latency();
+        regulated.tokens.cut(envelope.burst());
+        regulated.envelope = *envelope;
         regulated.weight = slo.weight();
         self.leave(flow);
         if let Some(head) = head {
@@ -187,7 +185,7 @@ impl Discipline for RateControlled {
             self.released.set(flow, head.key(regulated.deadline().as_nanos().into()));
         } else {
             self.held.set(flow, head.key(regulated.release.as_nanos().into()));
-            self.spare.enter(flow, regulated.finish, head.sequence);
+            self.spare.enter(flow, regulated.finish.0, head.sequence);
         }
     }
 
@@ -204,7 +202,7 @@ impl Discipline for RateControlled {
         } else {
             let length = virtual_length(served.cost, regulated.weight);
             self.held.remove(flow);
-            regulated.finish = self.spare.serve_length(length, None);
+            regulated.finish.0 = self.spare.serve_length(length, None);
             None
         };
         if let Some(head) = successor {

@@ -52,6 +52,7 @@ use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Outcome, Request};
 use crate::slo::Slo;
+use crate::table;
 use crate::units::{Cost, Span, Time, Weight};
 
 pub use super::cello_config::{CelloConfig, CelloConfigError};
@@ -205,14 +206,16 @@ impl Cello {
         class.ok_or(ConfigureError::UnknownFlow(flow))
     }
 
-    /// Makes room for `flow` in every table.
-    fn cover(&mut self, flow: FlowId) {
+    /// Makes room for `flow` as one of `class`.
+    fn cover(&mut self, flow: FlowId, class: Class) {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
-            self.flows.resize(flows, Flow::ABSENT);
-            self.by_deadline.cover(flows);
-            self.interactive.cover(flows);
-            self.throughput.cover(flows);
+            table::cover(&mut self.flows, flows, Flow::ABSENT);
+        }
+        match class {
+            Class::RealTime => self.by_deadline.cover(flows),
+            Class::Interactive => self.interactive.cover(flows),
+            Class::Throughput => self.throughput.cover(flows),
         }
     }
 
@@ -317,8 +320,8 @@ impl Scheduler for Cello {
             return Err(ConfigureError::FlowOutOfRange(id));
         }
         self.advance(now);
-        self.cover(id);
         let class = Class::of(slo);
+        self.cover(id, class);
         let flow = &mut self.flows[id.index()];
         let old = flow.class.replace(class);
         flow.weight = slo.weight();

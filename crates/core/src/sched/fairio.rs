@@ -258,6 +258,7 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         if flow.seat == NO_SEAT {
             flow.seat = self.members.len() as u32;
+            table::reserve(&mut self.members, 1);
             self.members.push(Member::new(id, self.clock.mark(), self.now));
             self.history.seat(self.members.len());
             self.changed = true;

@@ -11,6 +11,7 @@
 use alloc::vec::Vec;
 
 use super::fairio_config::FairioConfig;
+use crate::table;
 
 /// Charges by seat and column.
 #[derive(Clone, Debug)]
@@ -54,9 +55,7 @@ impl History {
     /// Makes room for so many seats.
     pub(crate) fn seat(&mut self, seats: usize) {
         let cells = seats * self.offered.len();
-        if self.charges.len() < cells {
-            self.charges.resize(cells, 0);
-        }
+        table::cover(&mut self.charges, cells, 0);
     }
 
     /// Forgets everything; `seats` are taken.

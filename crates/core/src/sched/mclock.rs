@@ -70,6 +70,7 @@ use super::fair::{FairShare, virtual_length};
 use super::rate_tag::{RateTag, ReservationClock, instant_of, reserved, tag_of};
 use super::{Arrival, ConfigureError, Decision, Elsewhere, Scheduler};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
@@ -108,10 +109,10 @@ struct Flow {
     reservation: RateTag,
     limit: RateTag,
     /// P of the head, or the earliest P of the next request of an idle flow.
-    weight_tag: u128,
+    weight_tag: Packed<u128>,
 }
 
-const _: () = assert!(size_of::<Flow>() <= 144, "an idle flow stays small");
+const _: () = assert!(size_of::<Flow>() <= 112, "an idle flow stays small");
 
 impl Flow {
     const ABSENT: Self = Self {
@@ -121,12 +122,12 @@ impl Flow {
         weight: Weight::ONE,
         reservation: RateTag::NONE,
         limit: RateTag::NONE,
-        weight_tag: 0,
+        weight_tag: Packed(0),
     };
 
     /// Moves P by what `cost` is at the flow's weight.
     fn charge_weight(&mut self, cost: Cost) {
-        self.weight_tag = self.weight_tag.saturating_add(virtual_length(cost, self.weight));
+        self.weight_tag.0 = { self.weight_tag.0 }.saturating_add(virtual_length(cost, self.weight));
     }
 }
 
@@ -198,11 +199,11 @@ impl MClock {
             &mut self.background
         };
         if flow.ready {
-            shares.place(id, flow.weight_tag, sequence);
+            shares.place(id, flow.weight_tag.0, sequence);
         } else if was_limited {
-            flow.weight_tag = shares.rejoin(id, flow.weight_tag, flow.weight, sequence);
+            flow.weight_tag.0 = shares.rejoin(id, flow.weight_tag.0, flow.weight, sequence);
         } else {
-            flow.weight_tag = shares.join(id, flow.weight_tag, sequence);
+            flow.weight_tag.0 = shares.join(id, flow.weight_tag.0, sequence);
         }
         flow.ready = true;
     }
@@ -277,7 +278,7 @@ impl Scheduler for MClock {
         if self.flows[flow.index()].role != role {
             self.leave(flow);
             self.flows[flow.index()].role = role;
-            self.flows[flow.index()].weight_tag = 0;
+            self.flows[flow.index()].weight_tag = Packed(0);
         }
         let earliest = self.clock.earliest(self.now);
         let known = &mut self.flows[flow.index()];

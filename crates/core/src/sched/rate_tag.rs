@@ -23,11 +23,12 @@ const REPLY_MAX: u128 = 10_000_000 << SCALE_BITS;
 /// The end of time: everything is due then.
 const END: u128 = (u64::MAX as u128) << SCALE_BITS;
 
-/// The tags of one flow at one rate.
+/// The tags of one flow at one rate. Packed: a flow of mClock has two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
 pub(crate) struct RateTag {
     /// The tag of the head, or the earliest tag of an idle flow's next request.
-    next: u128,
+    next: Tag,
     /// Zero for no rate: every request is due at once.
     rate: Rate,
     /// cost/rate for a request of cost 1.
@@ -36,14 +37,40 @@ pub(crate) struct RateTag {
     owed: Cost,
 }
 
+/// A tag at rest: none is above [`END`], which has 88 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+struct Tag {
+    low: u64,
+    high: u32,
+}
+
+const _: () = assert!(size_of::<RateTag>() == 36);
+const _: () = assert!(END >> 96 == 0);
+
+impl Tag {
+    const ZERO: Self = Self { low: 0, high: 0 };
+
+    /// `tag`, or the end of time if it is beyond that.
+    fn new(tag: u128) -> Self {
+        let tag = tag.min(END);
+        Self { low: tag as u64, high: (tag >> u64::BITS) as u32 }
+    }
+
+    const fn get(self) -> u128 {
+        (self.high as u128) << u64::BITS | self.low as u128
+    }
+}
+
 impl RateTag {
-    pub(crate) const NONE: Self = Self { next: 0, rate: Rate::from_millis(0), step: 0, owed: Cost::ZERO };
+    pub(crate) const NONE: Self =
+        Self { next: Tag::ZERO, rate: Rate::from_millis(0), step: 0, owed: Cost::ZERO };
 
     /// A pace whose first request is due at the tag `begin`.
     pub(crate) fn new(begin: u128, rate: Option<Rate>) -> Self {
         let Some(rate) = rate else { return Self::NONE };
         let step = length(Cost::ONE, rate) as u64;
-        Self { next: begin, rate, step, owed: Cost::ZERO }
+        Self { next: Tag::new(begin), rate, step, owed: Cost::ZERO }
     }
 
     pub(crate) const fn is_set(&self) -> bool {
@@ -52,26 +79,26 @@ impl RateTag {
 
     /// The tag of the head.
     pub(crate) const fn due(&self) -> u128 {
-        self.next
+        self.next.get()
     }
 
     /// `requests` ordinary requests have been served elsewhere.
     pub(crate) fn count_elsewhere(&mut self, requests: u32) {
         let away = u128::from(requests) * u128::from(self.step);
-        self.next = self.next.saturating_add(away).min(END);
+        self.next = Tag::new(self.due().saturating_add(away));
     }
 
     /// The head has been served and counts.
     pub(crate) fn charge(&mut self, cost: Cost) {
         let length = if cost == Cost::ONE { self.step.into() } else { length(cost, self.rate) };
-        self.next = self.next.saturating_add(length).min(END);
+        self.next = Tag::new(self.due().saturating_add(length));
         self.owed = cost;
     }
 
     /// The head is due at the tag `earliest` at the earliest.
     pub(crate) fn not_before(&mut self, earliest: u128) {
-        if self.next < earliest {
-            (self.next, self.owed) = (earliest, Cost::ZERO);
+        if self.due() < earliest {
+            (self.next, self.owed) = (Tag::new(earliest), Cost::ZERO);
         }
     }
 
@@ -79,7 +106,7 @@ impl RateTag {
     /// [`REPLY_MAX`], it begins anew there; if not it has only waited for a reply, and keeps its place. So
     /// it claims less than one request.
     pub(crate) fn resume(&mut self, now: u128) {
-        if self.next.saturating_add(u128::from(self.step).min(REPLY_MAX)) <= now {
+        if self.due().saturating_add(u128::from(self.step).min(REPLY_MAX)) <= now {
             self.not_before(now);
         }
     }
@@ -90,9 +117,9 @@ impl RateTag {
         if !self.is_set() || rate.is_none() {
             *self = Self::new(begin, rate);
         } else if let Some(rate) = rate
-            && rate != self.rate
+            && rate != { self.rate }
         {
-            let last = self.next.saturating_sub(length(self.owed, self.rate));
+            let last = self.due().saturating_sub(length(self.owed, self.rate));
             let next = last.saturating_add(length(self.owed, rate)).min(END);
             *self = Self { owed: self.owed, ..Self::new(next, Some(rate)) };
         }
@@ -180,7 +207,7 @@ mod tests {
     #[test]
     fn the_longest_and_the_shortest_step_fit() {
         assert_eq!(u128::from(pace(Rate::from_millis(1)).step), 1_000_000_000_000 << SCALE_BITS);
-        assert_eq!(pace(Envelope::RATE_MAX).step, 1 << SCALE_BITS);
+        assert_eq!({ pace(Envelope::RATE_MAX).step }, 1 << SCALE_BITS);
     }
 
     #[test]

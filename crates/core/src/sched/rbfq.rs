@@ -45,6 +45,7 @@ use super::fair::{FairShare, virtual_length};
 use super::rate_tag::{RateTag, ReservationClock, reserved};
 use super::{Arrival, ConfigureError, Decision, Scheduler};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::Slo;
@@ -79,10 +80,10 @@ struct Flow {
     reservation: RateTag,
     weight: Weight,
     /// W of the head, or the earliest W of the next request of an idle flow.
-    weight_tag: u128,
+    weight_tag: Packed<u128>,
 }
 
-const _: () = assert!(size_of::<Flow>() <= 96, "an idle flow stays small");
+const _: () = assert!(size_of::<Flow>() <= 72, "an idle flow stays small");
 
 impl Flow {
     const ABSENT: Self = Self {
@@ -90,7 +91,7 @@ impl Flow {
         queue: Fifo::EMPTY,
         reservation: RateTag::NONE,
         weight: Weight::ONE,
-        weight_tag: 0,
+        weight_tag: Packed(0),
     };
 }
 
@@ -130,9 +131,9 @@ impl Rbfq {
             &mut self.background
         };
         if returns {
-            flow.weight_tag = shares.join(id, flow.weight_tag, sequence);
+            flow.weight_tag.0 = shares.join(id, flow.weight_tag.0, sequence);
         } else {
-            shares.place(id, flow.weight_tag, sequence);
+            shares.place(id, flow.weight_tag.0, sequence);
         }
     }
 
@@ -152,7 +153,9 @@ impl Rbfq {
         let cost = waiting.request.cost;
         match local {
             Some(_) => flow.reservation.charge(cost),
-            None => flow.weight_tag = flow.weight_tag.saturating_add(virtual_length(cost, flow.weight)),
+            None => {
+                flow.weight_tag.0 = { flow.weight_tag.0 }.saturating_add(virtual_length(cost, flow.weight))
+            }
         }
         if flow.queue.is_empty() {
             self.leave(id);
@@ -186,7 +189,7 @@ impl Scheduler for Rbfq {
         let known = &mut self.flows[flow.index()];
         let changes_side = known.role != role;
         if changes_side {
-            (known.role, known.weight_tag) = (role, 0);
+            (known.role, known.weight_tag) = (role, Packed(0));
         }
         known.weight = slo.weight();
         known.reservation.reconfigure(earliest, rate);

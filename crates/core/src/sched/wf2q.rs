@@ -49,9 +49,10 @@
 
 use alloc::vec::Vec;
 
-use super::pace::{Pace, VIRTUAL, share_of};
+use super::pace::{Pace, TotalPace, VIRTUAL, share_of};
 use super::tagged::{Discipline, Head, Tagged};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::request::FlowId;
 use crate::slo::{Envelope, Slo};
 use crate::table;
@@ -71,38 +72,39 @@ pub struct EligibleFirst {
     latest_finish: u128,
     /// Σ of the shares of the flows configured.
     total: u128,
-    virtual_pace: Pace<VIRTUAL>,
+    virtual_pace: TotalPace<VIRTUAL>,
 }
 
-const _: () = assert!(size_of::<Tags>() <= 96, "an idle flow stays small");
+const _: () = assert!(size_of::<Tags>() <= 72, "an idle flow stays small");
 
 /// Of the head; of the last request dispatched if there is none.
 #[derive(Clone, Copy, Debug)]
 struct Tags {
     pace: Pace<VIRTUAL>,
-    start: u128,
-    finish: u128,
+    start: Packed<u128>,
+    finish: Packed<u128>,
 }
 
 impl Tags {
-    const NONE: Self = Self { pace: Pace::new(1), start: 0, finish: 0 };
+    const NONE: Self = Self { pace: Pace::new(1), start: Packed(0), finish: Packed(0) };
 }
 
 impl EligibleFirst {
     /// Σ has changed; V goes on from where it is.
     fn set_total(&mut self, total: u128) {
         self.total = total;
-        self.virtual_pace = Pace::new(total);
+        self.virtual_pace = TotalPace::new(total);
     }
 
     /// Gives the head of `flow` its finish tag and puts it into the heap where it belongs.
     fn place(&mut self, flow: FlowId, head: Head) {
         let tags = &mut self.tags[flow.index()];
-        tags.finish = tags.start.saturating_add(tags.pace.charge(head.cost));
-        if tags.start <= self.virtual_now {
-            self.by_finish.set(flow, head.key(tags.finish));
+        let Packed(start) = tags.start;
+        tags.finish.0 = start.saturating_add(tags.pace.charge(head.cost));
+        if start <= self.virtual_now {
+            self.by_finish.set(flow, head.key(tags.finish.0));
         } else {
-            self.by_start.set(flow, head.key(tags.start));
+            self.by_start.set(flow, head.key(start));
         }
     }
 }
@@ -116,7 +118,7 @@ impl Default for EligibleFirst {
             virtual_now: 0,
             latest_finish: 0,
             total: 0,
-            virtual_pace: Pace::new(0),
+            virtual_pace: TotalPace::new(0),
         }
     }
 }
@@ -133,7 +135,7 @@ impl Discipline for EligibleFirst {
     fn admit(&mut self, _now: Time, flow: FlowId, envelope: &Envelope, slo: &Slo) {
         let share = share_of(envelope, slo);
         self.tags[flow.index()] = Tags { pace: Pace::new(share), ..Tags::NONE };
-        self.set_total(self.total + share);
+        self.set_total(self.total + u128::from(share));
     }
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
@@ -142,7 +144,7 @@ impl Discipline for EligibleFirst {
             return;
         }
         self.tags[flow.index()].pace.change(new);
-        self.set_total(self.total - old + new);
+        self.set_total(self.total - u128::from(old) + u128::from(new));
         if let Some(head) = head {
             self.by_start.remove(flow);
             self.place(flow, head);
@@ -152,7 +154,7 @@ impl Discipline for EligibleFirst {
     fn dismiss(&mut self, flow: FlowId) {
         self.by_start.remove(flow);
         self.by_finish.remove(flow);
-        self.set_total(self.total - self.tags[flow.index()].pace.share());
+        self.set_total(self.total - u128::from(self.tags[flow.index()].pace.share()));
     }
 
     fn stamp(&mut self, _now: Time, _flow: FlowId, _cost: Cost) -> u128 {
@@ -164,7 +166,7 @@ impl Discipline for EligibleFirst {
             self.virtual_now = self.virtual_now.max(self.latest_finish);
         }
         let tags = &mut self.tags[flow.index()];
-        tags.start = tags.finish.max(self.virtual_now);
+        tags.start.0 = { tags.finish.0 }.max(self.virtual_now);
         self.place(flow, head);
     }
 
@@ -177,7 +179,7 @@ impl Discipline for EligibleFirst {
             && key.tag <= self.virtual_now
         {
             self.by_start.remove(flow);
-            let tag = self.tags[flow.index()].finish;
+            let tag = self.tags[flow.index()].finish.0;
             self.by_finish.set(flow, Key { tag, ..key });
         }
         self.by_finish.peek().map(|(_, flow)| flow)
@@ -185,7 +187,7 @@ impl Discipline for EligibleFirst {
 
     fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
         self.by_finish.remove(flow);
-        self.latest_finish = self.latest_finish.max(self.tags[flow.index()].finish);
+        self.latest_finish = self.latest_finish.max(self.tags[flow.index()].finish.0);
         self.virtual_now = self.virtual_now.saturating_add(self.virtual_pace.charge(served.cost));
         if let Some(head) = successor {
             let tags = &mut self.tags[flow.index()];

@@ -7,14 +7,13 @@
 
 use std::ops::Range;
 
-use evenkeel_core::{Cost, Limit, SloError, Weight};
+use evenkeel_catalogue::read_limit;
+use evenkeel_core::Weight;
 
-use super::promises::{Agreement, sla_remedy};
+use super::promises::Agreement;
 use super::sections::{StoreDraft, VolumeDraft, find, read_store_name};
 use super::table::{Item, Report, Table};
 use super::{GroupConfig, MemberConfig};
-
-const LIMIT_FORM: &str = "write limit = \"100 IOPS\", or limit = { burst = 10, rate = \"100 IOPS\" }";
 
 /// A group with the places that rules point at.
 pub(super) struct GroupDraft<'t> {
@@ -68,36 +67,6 @@ pub(super) fn read_member(
     let limit = table.take("limit").and_then(|item| read_limit(report, &item));
     let weight = table.take("weight").and_then(|item| item.whole(report, 1..=Weight::MAX.as_u32()));
     MemberConfig { group, weight: weight.and_then(Weight::new).unwrap_or_default(), limit }
-}
-
-/// A rate, with one request at once, or a burst and a rate.
-fn read_limit(report: &mut Report, item: &Item<'_>) -> Option<Limit> {
-    let (burst_item, rate_item) = if item.is_table() {
-        let mut table = item.table(report, LIMIT_FORM)?;
-        let items = (table.require(report, "burst", LIMIT_FORM), table.require(report, "rate", LIMIT_FORM));
-        table.finish(report);
-        items
-    } else {
-        let limit = Limit::new(Cost::ONE, item.rate(report)?);
-        return limit.map_err(|error| item.refuse(report, error.to_string(), remedy(error))).ok();
-    };
-    let burst = burst_item.as_ref().and_then(|item| item.requests(report));
-    let rate = rate_item.as_ref().and_then(|item| item.rate(report));
-    let limit = Limit::new(burst?, rate?);
-    let blamed = match limit {
-        Err(SloError::ZeroBurst | SloError::BurstTooLarge) => burst_item,
-        _ => rate_item,
-    };
-    limit.map_err(|error| blamed.map(|item| item.refuse(report, error.to_string(), remedy(error)))).ok()
-}
-
-fn remedy(error: SloError) -> String {
-    match error {
-        SloError::ZeroBurst | SloError::ZeroRate => {
-            "write a value above 0; without a limit, leave it out".to_owned()
-        }
-        error => sla_remedy(error),
-    }
 }
 
 /// Reports groups without volumes, and promises that do not cover the largest request of a member.

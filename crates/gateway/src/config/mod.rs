@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::admission::{self, Need};
-use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
+use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, SpareCapacity, Weight};
 
 mod costs;
 mod depth;
@@ -25,16 +25,13 @@ mod emulate;
 mod groups;
 mod promises;
 mod rules;
-mod schedulers;
 mod sections;
-mod tuning;
 
 pub use emulate::EmulateConfig;
+pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
-pub use schedulers::SchedulerKind;
-pub use tuning::Tuning;
 
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -173,6 +170,15 @@ pub enum SpareTo {
     Flows,
     /// To background flows, in batches.
     Background,
+}
+
+impl From<SpareTo> for SpareCapacity {
+    fn from(spare: SpareTo) -> Self {
+        match spare {
+            SpareTo::Flows => Self::Flows,
+            SpareTo::Background => Self::Background,
+        }
+    }
 }
 
 /// A group: volumes under one agreement.

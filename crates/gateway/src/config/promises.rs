@@ -6,6 +6,7 @@
 //!  reservation, limit, weight                                   ─┘
 //! ```
 
+use evenkeel_catalogue::envelope_remedy;
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 
 use super::costs::check_burst;
@@ -141,7 +142,7 @@ fn read_reserved(
         return None;
     }
     if let Err(error) = check(Slo::background(), rate) {
-        item.refuse(report, error.to_string(), sla_remedy(error));
+        item.refuse(report, error.to_string(), envelope_remedy(error));
         return None;
     }
     Some(rate)
@@ -187,20 +188,8 @@ fn read_sla(report: &mut Report, item: &Item<'_>) -> Option<Envelope> {
     ];
     for (item, result) in checks {
         if let (Some(item), Some(Err(error))) = (item, result) {
-            item.refuse(report, error.to_string(), sla_remedy(error));
+            item.refuse(report, error.to_string(), envelope_remedy(error));
         }
     }
     Envelope::new(burst?, rate?, latency?).ok()
-}
-
-pub(super) fn sla_remedy(error: SloError) -> String {
-    match error {
-        SloError::ZeroRate | SloError::ZeroLatency => {
-            "write a value above 0; without a promise, leave sla out".to_owned()
-        }
-        SloError::RateTooLarge => format!("write at most \"{}\"", Envelope::RATE_MAX),
-        SloError::BurstTooLarge => format!("write at most {}", Envelope::BURST_MAX),
-        SloError::LatencyTooLarge => format!("write at most \"{}\"", Envelope::LATENCY_MAX),
-        _ => "choose another value".to_owned(),
-    }
 }

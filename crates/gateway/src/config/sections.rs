@@ -15,11 +15,11 @@ use super::promises::Agreement;
 use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
-use super::tuning::TuningItems;
 use super::{
     Admission, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo, StoreConfig,
     VolumeConfig,
 };
+use evenkeel_catalogue::TuningItems;
 
 /// A path of a Unix socket has at most this many bytes (`sun_path` less its final zero).
 const SOCKET_PATH_BYTES_MAX: usize = 107;

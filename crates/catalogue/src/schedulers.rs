@@ -18,9 +18,9 @@ use evenkeel_core::sched::sfq::SfqD;
 use evenkeel_core::sched::virtual_clock::VirtualClock;
 use evenkeel_core::sched::wf2q::Wf2qPlus;
 
-use super::{SpareTo, Tuning};
+use crate::Tuning;
 
-/// The schedulers that a store can use.
+/// The schedulers that a store or a scenario can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedulerKind {
     /// pClock.
@@ -111,6 +111,18 @@ impl SchedulerKind {
         }
     }
 
+    /// The one that is called `name`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether it can be told who gets spare capacity.
+    #[must_use]
+    pub const fn knows_spare(self) -> bool {
+        matches!(self, Self::PClock)
+    }
+
     /// Whether it keeps a volume's promised latency whatever the others send.
     #[must_use]
     pub const fn isolates_latency(self) -> bool {
@@ -147,12 +159,9 @@ impl SchedulerKind {
     /// # Panics
     /// If `tuning` is outside the ranges, which a configuration that was accepted is not.
     #[must_use]
-    pub fn build(self, spare: SpareTo, tuning: &Tuning) -> Box<dyn Scheduler + Send> {
+    pub fn build(self, spare: impl Into<SpareCapacity>, tuning: &Tuning) -> Box<dyn Scheduler + Send> {
         match self {
-            Self::PClock => Box::new(PClock::with_spare(match spare {
-                SpareTo::Flows => SpareCapacity::Flows,
-                SpareTo::Background => SpareCapacity::Background,
-            })),
+            Self::PClock => Box::new(PClock::with_spare(spare.into())),
             Self::Nested => Box::new(Nested::new()),
             Self::Avatar => Box::new(Avatar::new()),
             Self::MClock => Box::new(MClock::new()),
@@ -189,7 +198,18 @@ mod tests {
     #[test]
     fn names_are_those_that_the_schedulers_give_themselves() {
         for kind in SchedulerKind::ALL {
-            assert_eq!(kind.build(SpareTo::Flows, &Tuning::for_store(1, 1)).name(), kind.name());
+            assert_eq!(kind.build(SpareCapacity::Flows, &Tuning::for_store(1, 1)).name(), kind.name());
+            assert_eq!(SchedulerKind::by_name(kind.name()), Some(kind));
+        }
+        assert_eq!(SchedulerKind::by_name("fifo"), None);
+    }
+
+    #[test]
+    fn spare_capacity_can_be_set_where_it_is_known() {
+        for kind in SchedulerKind::ALL {
+            let mut scheduler = kind.build(SpareCapacity::Flows, &Tuning::for_store(1, 1));
+            let set = scheduler.set_spare(evenkeel_core::Time::ZERO, SpareCapacity::Background);
+            assert_eq!(set.is_ok(), kind.knows_spare(), "{kind}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What some schedulers want to know beyond the promises: a table of their own in the store's section.
+//! What some schedulers want to know beyond the promises: a table of their own beside `scheduler`.
 
 use evenkeel_core::sched::cello::CelloConfig;
 use evenkeel_core::sched::fairio::{FairioConfig, FairioConfigError};
 use evenkeel_core::{Span, Weight};
+use evenkeel_strict::{Item, Report, Table};
 
-use super::SchedulerKind;
-use super::table::{Item, Report, Table};
+use crate::SchedulerKind;
 
 const FAIRIO_FORM: &str = "write fairio = { cycle = \"1 s\", disks = 8 }";
 const CELLO_FORM: &str = "write cello = { real_time = 3, interactive = 2, throughput = 1 }";
@@ -13,7 +13,7 @@ const CELLO_FORM: &str = "write cello = { real_time = 3, interactive = 2, throug
 /// The parameters of the schedulers that have some, whichever is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// FAIRIO's. Disk time is estimated: the gateway's devices do not tell it.
+    /// FAIRIO's. Disk time is estimated, unless the owner of a device that tells it says otherwise.
     pub fairio: FairioConfig,
     /// Cello's.
     pub cello: CelloConfig,
@@ -32,24 +32,19 @@ impl Tuning {
 }
 
 /// The tables of the store as they stand in the file; to be read when depth and device are known.
-pub(super) struct TuningItems<'t> {
+pub struct TuningItems<'t> {
     fairio: Option<Item<'t>>,
     cello: Option<Item<'t>>,
 }
 
 impl<'t> TuningItems<'t> {
-    pub(super) fn take(table: &mut Table<'t>) -> Self {
+    /// Takes the tables of all schedulers out of `table`.
+    pub fn take(table: &mut Table<'t>) -> Self {
         Self { fairio: table.take("fairio"), cello: table.take("cello") }
     }
 
     /// Reads the table of `scheduler`; one of another scheduler is refused.
-    pub(super) fn read(
-        &self,
-        report: &mut Report,
-        scheduler: SchedulerKind,
-        depth: u32,
-        disks: u32,
-    ) -> Tuning {
+    pub fn read(&self, report: &mut Report, scheduler: SchedulerKind, depth: u32, disks: u32) -> Tuning {
         let mut tuning = Tuning::for_store(depth, disks);
         let tables = [(&self.fairio, SchedulerKind::Fairio), (&self.cello, SchedulerKind::Cello)];
         for (item, owner) in tables {

@@ -1,0 +1,19 @@
+//! The schedulers by name, and how a file writes what they are told: for the gateway's configuration and for
+//! scenarios, so that a line means the same in both.
+//!
+//! ```text
+//!  scheduler = "fairio"                    SchedulerKind ── name, summary, what it knows
+//!  fairio = { cycle = "1 s", disks = 8 }   Tuning        ──┴── build ──> Box<dyn Scheduler>
+//!  cost   = { write = 2 }                  CostModel     ──> Request::cost
+//!  limit  = "100 IOPS"                     Limit         ──> Membership of a group
+//! ```
+
+mod costs;
+mod limits;
+mod schedulers;
+mod tuning;
+
+pub use costs::read_cost;
+pub use limits::{envelope_remedy, read_limit};
+pub use schedulers::SchedulerKind;
+pub use tuning::{Tuning, TuningItems};
