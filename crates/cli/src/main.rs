@@ -4,13 +4,10 @@
 //!  arguments ──> commands ──┬─ check   does the file make sense, do the promises fit?
 //!                           ├─ config  what does a file look like?
 //!                           ├─ schedulers  which are there?
-<<<<<<< HEAD
 //!                           ├─ trace   look at traces, change and make them
 //!                           ├─ plan    what to promise, what it needs, what to relax
 //!                           ├─ audit, explain  who kept the agreement, and whose doing was it
-=======
 //!                           ├─ device  which drives are there, what is one like?
->>>>>>> disk
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?

@@ -5,13 +5,10 @@ use clap::{Parser, Subcommand};
 mod audit;
 mod check;
 mod config;
-<<<<<<< HEAD
 mod plan;
 mod replay;
 mod reproduce;
-=======
 mod device;
->>>>>>> disk
 mod schedulers;
 mod trace;
 
@@ -31,7 +28,6 @@ enum Command {
     Config(config::ConfigArgs),
     /// List the schedulers that a store can use
     Schedulers(schedulers::SchedulersArgs),
-<<<<<<< HEAD
     /// Look at block traces, convert, cut, scale, merge and generate them
     Trace(Box<trace::TraceArgs>),
     /// Find promises for traces, and whether promises fit
@@ -40,10 +36,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
     Explain(audit::ExplainArgs),
-=======
     /// List and show models of storage devices
     Device(device::DeviceArgs),
->>>>>>> disk
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -62,14 +56,11 @@ pub(crate) fn run() -> u8 {
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
-<<<<<<< HEAD
         Command::Trace(args) => trace::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => audit::run_explain(&args),
-=======
         Command::Device(args) => device::run(&args),
->>>>>>> disk
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

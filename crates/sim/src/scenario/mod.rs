@@ -24,6 +24,8 @@ use crate::source::{Load, SourceConfig};
 mod check;
 mod device;
 mod file;
+mod hybrid;
+mod profile;
 mod resolve;
 mod schedulers;
 mod trace;
@@ -35,6 +37,7 @@ pub use file::{
     AccessSection, ArrivalKind, ChangeSection, FlowSection, LawKind, PatternKind, ScenarioFile, SlaSection,
     WorkloadSection,
 };
+pub use hybrid::{HybridConfig, PolicyConfig};
 pub use schedulers::{scheduler, scheduler_names};
 pub use trace::TraceSpec;
 pub use words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
@@ -239,7 +242,7 @@ impl Scenario {
             (*at, change)
         }));
         let engine = Engine::new(made(&self.scheduler), self.depth);
-        Ok(Setup { seed, engine, device: self.device.build(seed), changes, sources })
+        Ok(Setup { seed, engine, device: self.build_device(seed)?, changes, sources })
     }
 }
 
