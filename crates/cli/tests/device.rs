@@ -93,3 +93,18 @@ fn what_cannot_be_shown_ends_with_2_and_says_why() {
     let nowhere = device(&folder, &["show", "barracuda", "--svg", "no/such/folder.svg"]);
     assert!(nowhere.code == 2 && nowhere.stderr.contains("no/such/folder.svg"), "{}", nowhere.stderr);
 }
+
+#[test]
+fn a_drive_of_disksim_is_imported_and_shown() {
+    let folder = TempDir::new().expect("a folder");
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../device/tests/data/import");
+    let spec = data.join("small.diskspecs");
+    let imported = device(&folder, &["import", spec.to_str().expect("UTF-8")]);
+    assert_eq!((imported.code, imported.stderr.as_str()), (0, ""));
+    std::fs::write(folder.path().join("small.toml"), imported.stdout).expect("writable");
+    let shown = json(&device(&folder, &["show", "small.toml", "--json"]));
+    assert_eq!(shown["parameters"]["zone"][1]["track_skew_sectors"], 2.5);
+    std::fs::copy(&spec, folder.path().join("alone.diskspecs")).expect("writable");
+    let alone = device(&folder, &["import", "alone.diskspecs"]);
+    assert!(alone.code == 2 && alone.stderr.contains("small.model"), "{}", alone.stderr);
+}

@@ -3,7 +3,8 @@
 
 mod oracle;
 
-use evenkeel_device::disk::Parameters;
+use evenkeel_device::disk::parameters::Policy;
+use evenkeel_device::disk::{Parameters, disksim};
 use oracle::{Measured, Run, demerit, mean, measured, rms, runs, thinking};
 
 /// RMS distance between the response-time distributions of DiskSim and of the drive, in microseconds, over
@@ -45,6 +46,23 @@ fn queued_runs_have_the_throughput_and_the_mean_of_disksim() {
 }
 
 #[test]
+fn better_policies_finish_sooner() {
+    let run = runs()
+        .into_iter()
+        .find(|run| run.name == "cheetah9LP_rr4k_qd16_sstflbn_nocache")
+        .expect("it is there");
+    let end = |policy| {
+        let mut drive = run.parameters();
+        drive.queue.policy = policy;
+        run.outcome_on(&drive).end
+    };
+    let (fcfs, sweep) = (end(Policy::Fcfs), end(Policy::CLook));
+    let (seek, positioning) = (end(Policy::Sstf), end(Policy::Sptf));
+    assert!(positioning < seek && seek < sweep && sweep < fcfs, "{positioning} {seek} {sweep} {fcfs}");
+    assert!(positioning < fcfs / 10 * 6, "{positioning} of {fcfs}");
+}
+
+#[test]
 fn real_drives_are_met_better_than_by_disksim() {
     for (drive, _) in DISKSIM_DEMERIT_US {
         let (ours, theirs) = demerits_ms(&oracle::drive(drive), &measured(drive));
@@ -81,6 +99,25 @@ fn all_measurements_and_all_outputs() {
             let off = rms(&ours, &theirs) / run.mean_ns as f64;
             assert!(off <= 0.02, "{}: off by {:.2} % of the mean", run.name, off * 100.0);
         }
+    }
+}
+
+#[test]
+fn disksims_files_are_the_drives_that_devices_has() {
+    let Some(root) = oracle::whole_data() else {
+        eprintln!("skipped: EVENKEEL_ORACLES does not name the whole data");
+        return;
+    };
+    let folder = root.join("drives");
+    for (name, file) in oracle::MEASURED {
+        let read = |file: &str| Ok(std::fs::read_to_string(folder.join(file)).expect("it is there"));
+        let text = read(&format!("{file}.diskspecs")).expect("it is there");
+        let imported = disksim::import(&text, read).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let expected = oracle::drive_as_disksim(name);
+        let named =
+            |drive: Parameters| Parameters { description: String::new(), sources: Vec::new(), ..drive };
+        assert_eq!(named(imported.parameters), named(expected), "{name}");
+        assert!(imported.left_out.is_empty(), "{name}: {:?}", imported.left_out);
     }
 }
 

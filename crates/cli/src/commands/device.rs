@@ -5,14 +5,15 @@
 //!  FILE ──> text ──────────┴─> Spec ──┬─ people    figures, zones, seek times
 //!                                     ├─ --json    the same as one object
 //!                                     └─ --svg     seek curve and zones, drawn (device/figure.rs)
+//!  FILE.diskspecs ──> disk::disksim ──> description, as TOML
 //! ```
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use evenkeel_device::Spec;
-use evenkeel_device::disk::Parameters;
 use evenkeel_device::disk::seek::Arm;
+use evenkeel_device::disk::{ParameterError, Parameters, disksim};
 use evenkeel_device::spec::Model;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use crate::text_table::{Align, text_table};
 mod figure;
 
 const EXIT_CODES: &str = "Exit codes:
-  0  shown
+  0  shown, listed or imported
   2  no such drive, or the description is wrong, or the figure cannot be written";
 
 const SHOWN: u8 = 0;
@@ -60,22 +61,53 @@ enum DeviceCommand {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Print the description of a drive that DiskSim's parameter files describe
+    ///
+    /// Reads FILE.diskspecs with the .model and the seek curve that it names, from the same folder. What
+    /// DiskSim simulates and this model leaves out is told in comments.
+    #[command(after_help = EXIT_CODES)]
+    Import {
+        /// The .diskspecs file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 /// Does what is asked; the process's exit code.
 pub(crate) fn run(args: &DeviceArgs) -> u8 {
     match &args.command {
         DeviceCommand::List { json } => list(*json),
-        DeviceCommand::Show { device, json, svg } => match show(device, *json, svg.as_deref()) {
-            Ok(()) => SHOWN,
-            Err(message) => {
-                if !message.is_empty() {
-                    complain(&message, *json);
-                }
-                BAD_INPUT
-            }
-        },
+        DeviceCommand::Show { device, json, svg } => exit_code(show(device, *json, svg.as_deref()), *json),
+        DeviceCommand::Import { file } => exit_code(import(file), false),
     }
+}
+
+fn exit_code(outcome: Result<(), String>, as_json: bool) -> u8 {
+    match outcome {
+        Ok(()) => SHOWN,
+        Err(message) => {
+            if !message.is_empty() {
+                complain(&message, as_json);
+            }
+            BAD_INPUT
+        }
+    }
+}
+
+fn import(file: &Path) -> Result<(), String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read_to_string(&path)
+            .map_err(|error| ParameterError::Syntax(format!("{}: {error}", path.display())))
+    };
+    let imported = disksim::import(&text, beside).map_err(|error| format!("{shown}: {error}"))?;
+    let drive = toml::to_string(&imported.parameters).map_err(|error| format!("{shown}: {error}"))?;
+    let left_out: String = imported.left_out.iter().map(|what| format!("# Left out: {what}\n")).collect();
+    print(&format!("# From {shown}.\n{left_out}{drive}"));
+    Ok(())
 }
 
 fn list(as_json: bool) -> u8 {

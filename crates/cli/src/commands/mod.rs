@@ -5,10 +5,10 @@ use clap::{Parser, Subcommand};
 mod audit;
 mod check;
 mod config;
+mod device;
 mod plan;
 mod replay;
 mod reproduce;
-mod device;
 mod schedulers;
 mod trace;
 

@@ -58,7 +58,7 @@ const LOADS: [Load; 7] = [
 /// A line for each load.
 pub(crate) fn table(text: &mut String) -> Result<(), Box<dyn Error>> {
     let drive = oracle::drive("cheetah9lp");
-    text.push_str("One cheetah9lp, random reads of 4 KiB, cache off, one outstanding, unless it says otherwise; 2 000 000 requests each, CPU time of the thread. DiskSim 4.0: compiled with -O2, on a machine of the same kind, not in the same run.\n\n");
+    text.push_str("One cheetah9lp, random reads of 4 KiB, cache off, one outstanding, unless it says otherwise; 2 000 000 requests each, CPU time of the thread; AMD EPYC, 2 cores, Linux 6.18, rustc 1.95. DiskSim 4.0: compiled with -O2, on a machine of the same kind, not in the same run.\n\n");
     text.push_str("| load | DiskSim, requests per CPU second | Evenkeel | ratio |\n|---|---:|---:|---:|\n");
     for load in &LOADS {
         let before = cpu_nanos()?;

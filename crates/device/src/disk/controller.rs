@@ -13,6 +13,7 @@ use super::cache::{Hit, Segments};
 use super::layout::Extent;
 use super::mechanism::Mechanism;
 use super::parameters::{Cache, Overheads, Parameters, ReadAhead};
+use super::queue::Start;
 use super::spindle::Pass;
 
 /// What the heads do between commands.
@@ -71,6 +72,22 @@ impl Controller {
             last_end: None,
             reads_in_sequence: 0,
         }
+    }
+
+    /// When the heads can set out for a command that is taken up at `now`, if the buffer does not help.
+    pub(super) fn start(&self, now: u64) -> Start {
+        let overheads = &self.overheads;
+        let (read, write) = match (self.after_write, self.cache.write_buffering) {
+            (false, false) => (overheads.read_miss_after_read, overheads.write_miss_after_read),
+            (false, true) => (overheads.read_miss_after_read, overheads.write_hit_after_read),
+            (true, false) => (overheads.read_miss_after_write, overheads.write_miss_after_write),
+            (true, true) => (overheads.read_miss_after_write, overheads.write_hit_after_write),
+        };
+        let free = match self.background {
+            Background::Writing { until, .. } => until,
+            Background::Idle | Background::Reading(_) => now,
+        };
+        Start { read: free.max(now + read), write: free.max(now + write) }
     }
 
     /// Serves a read of `sectors` from `lbn` that the drive takes up at `now`; when it is at the host.

@@ -20,6 +20,7 @@ use crate::{Device, Finished, Io};
 
 mod cache;
 mod controller;
+pub mod disksim;
 pub mod layout;
 mod mechanism;
 pub mod parameters;
@@ -122,10 +123,11 @@ impl Disk {
 
     /// Chooses the next command if one is due.
     fn choose(&mut self) {
-        if let Some(at) = self.free_since.take()
-            && let Some(command) = self.queue.take(at.as_nanos(), &self.controller.mechanism)
-        {
-            self.serve(at, command);
+        if let Some(at) = self.free_since.take() {
+            let start = self.controller.start(at.as_nanos().min(END_OF_TIME));
+            if let Some(command) = self.queue.take(start, &self.controller.mechanism) {
+                self.serve(at, command);
+            }
         }
     }
 }

@@ -25,6 +25,14 @@ pub(super) struct Command {
     pub(super) sectors: u64,
 }
 
+/// When the heads can set out for a read or for a write, once the controller is through with the command;
+/// nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub(super) read: u64,
+    pub(super) write: u64,
+}
+
 /// Where a command wants the heads, and which came first there.
 type Place = (u32, u64, u64);
 
@@ -58,13 +66,13 @@ impl CommandQueue {
         self.by_place.insert((extent.cylinder, command.lbn, self.arrivals), (command, extent));
     }
 
-    /// Takes the command that the policy serves next at `now`.
-    pub(super) fn take(&mut self, now: u64, mechanism: &Mechanism) -> Option<Command> {
+    /// Takes the command that the policy serves next. The heads can set out at `start`.
+    pub(super) fn take(&mut self, start: Start, mechanism: &Mechanism) -> Option<Command> {
         let place = match self.policy {
             Policy::Fcfs => return self.line.pop_front(),
             Policy::Sstf => self.nearest(mechanism),
             Policy::CLook => self.next_in_sweep(),
-            Policy::Sptf => self.soonest(now, mechanism),
+            Policy::Sptf => self.soonest(start, mechanism),
         }?;
         self.last = place;
         self.by_place.remove(&place).map(|(command, _)| command)
@@ -90,10 +98,11 @@ impl CommandQueue {
     }
 
     /// The shortest seek and rotation together; of two, the one that came first.
-    fn soonest(&self, now: u64, mechanism: &Mechanism) -> Option<Place> {
+    fn soonest(&self, start: Start, mechanism: &Mechanism) -> Option<Place> {
         let here = mechanism.track.cylinder;
         let mut inward = self.by_place.range((here, 0, 0)..).peekable();
         let mut outward = self.by_place.range(..(here, 0, 0)).rev().peekable();
+        let earliest = start.read.min(start.write);
         let mut best: Option<(u64, u64, Place)> = None;
         loop {
             let distance = |entry: Option<&(&Place, &(Command, Extent))>| {
@@ -105,8 +114,11 @@ impl CommandQueue {
             if best.is_some_and(|(time, ..)| mechanism.arm.floor_ns(near.min(far)) > time) {
                 break;
             }
-            let positioning = mechanism.positioning(now, extent, command.operation == Operation::Write);
-            let candidate = (positioning.seek_ns + positioning.rotation_ns, place.2, *place);
+            let write = command.operation == Operation::Write;
+            let from = if write { start.write } else { start.read };
+            let positioning = mechanism.positioning(from, extent, write);
+            let time = from - earliest + positioning.seek_ns + positioning.rotation_ns;
+            let candidate = (time, place.2, *place);
             if best.is_none_or(|best| candidate < best) {
                 best = Some(candidate);
             }
@@ -128,6 +140,10 @@ mod tests {
         Mechanism::new(&drive, Layout::new(&drive).expect("a valid layout"))
     }
 
+    fn from_now(now: u64) -> Start {
+        Start { read: now, write: now }
+    }
+
     fn command(token: usize, lbn: u64) -> Command {
         Command { token: token as u64, operation: Operation::Read, lbn, sectors: 1 }
     }
@@ -141,7 +157,7 @@ mod tests {
         queue.last = (from, 0, 0);
         lbns.iter().enumerate().for_each(|(token, lbn)| queue.push(command(token, *lbn), &mechanism));
         let (mut now, mut taken) = (0, Vec::new());
-        while let Some(command) = queue.take(now, &mechanism) {
+        while let Some(command) = queue.take(from_now(now), &mechanism) {
             now = mechanism.read(now, command.lbn, 1, now).medium;
             taken.push(command.lbn);
         }
@@ -163,6 +179,17 @@ mod tests {
         // two away take 4 ms and meet sector 5.
         assert_eq!(order(Policy::Sptf, &[6 * 20 + 2, 3 * 20 + 5], 5)[0], 3 * 20 + 5);
         assert_eq!(order(Policy::Sstf, &[6 * 20 + 2, 3 * 20 + 5], 5)[0], 6 * 20 + 2);
+    }
+
+    #[test]
+    fn the_overhead_of_the_command_counts_before_the_rotation() {
+        // Both are on the heads' track; with 2 ms of overhead, sector 1 has gone when they can set out.
+        let mechanism = mechanism();
+        let mut queue = CommandQueue::new(Policy::Sptf);
+        queue.push(command(0, 1), &mechanism);
+        queue.push(command(1, 4), &mechanism);
+        let start = Start { read: 2_000_000, write: 0 };
+        assert_eq!(queue.take(start, &mechanism).map(|taken| taken.lbn), Some(4));
     }
 
     /// The obvious rule: look at all that wait.
@@ -212,7 +239,7 @@ mod tests {
                     break;
                 }
                 let expected = naive(policy, &waiting, now, &mechanism, last);
-                let taken = queue.take(now, &mechanism).expect("something waits");
+                let taken = queue.take(from_now(now), &mechanism).expect("something waits");
                 prop_assert_eq!(taken.token as usize, expected);
                 waiting.retain(|(token, _)| *token != expected);
                 last = (mechanism.layout.cylinder(taken.lbn), taken.lbn, taken.token + 1);

@@ -188,9 +188,13 @@ impl Run {
 
     /// The run on our disks.
     pub(crate) fn outcome(&self) -> Outcome {
-        let parameters = self.parameters();
+        self.outcome_on(&self.parameters())
+    }
+
+    /// The run on disks like this one.
+    pub(crate) fn outcome_on(&self, parameters: &Parameters) -> Outcome {
         let load = self.load();
-        let disk = Disk::new(&parameters).expect("valid parameters");
+        let disk = Disk::new(parameters).expect("valid parameters");
         if self.depth == 0 {
             return arriving(disk, &load);
         }
