@@ -4,7 +4,8 @@ use crate::Experiment;
 
 /// Every experiment.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers: [&'static [Experiment]; 2] = [crate::pclock::EXPERIMENTS, crate::jain::EXPERIMENTS];
+    let papers: [&'static [Experiment]; 3] =
+        [crate::pclock::EXPERIMENTS, crate::fairio::EXPERIMENTS, crate::jain::EXPERIMENTS];
     papers.into_iter().flatten()
 }
 

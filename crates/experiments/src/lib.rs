@@ -16,6 +16,7 @@
 use std::num::NonZeroUsize;
 
 mod catalogue;
+mod fairio;
 mod jain;
 mod pclock;
 pub mod study;

@@ -46,8 +46,13 @@ const FLASH_SHARE_3: [f64; 11] = [39.37, 27.09, 14.46, 9.24, 4.42, 2.04, 51.39, 
 pub(super) const DISK_NOTE: &str = "Disk: `ibm36z15approx`, a synthetic drive with the published speed, capacity, seek time and media rate of the \
      IBM 36Z15; its zones, curve and cache are assumed, so throughputs differ from those of DiskSim's model.";
 
+/// Why sequential requests are no cheaper than random ones where the two alternate.
+const INTERRUPTED: &str = "the next request comes the moment the last one is over, and the model stops reading ahead at once for a random one: where the \
+     two streams alternate, a sequential request never finds its sector in the buffer and pays for a seek. In the thesis it took \
+     0.6 ms at 1:1 (448 req/s), so its drive kept reading ahead for a while; the model has no least read-ahead";
+
 pub(super) fn tables_1_and_2(context: &Context) -> Result<Study, ExperimentError> {
-    let plan = Plan { requests: 20_000, ..Plan::streams(context)? };
+    let plan = small(context)?;
     let (disk, flash) = (sweep(&plan, Store::Disk)?, sweep(&plan, Store::Flash)?);
     let mut study = Study { seeds: vec![SEED], ..Study::default() };
     for (name, outcomes) in [("disk", &disk), ("flash", &flash)] {
@@ -70,20 +75,13 @@ pub(super) fn tables_1_and_2(context: &Context) -> Result<Study, ExperimentError
         "",
     ));
     study.check(Check::at_most("flash: symmetric", asymmetry(&flash), 1.02, ""));
-    // From 100:1 over 1:1 to 1:100.
-    let order = [5, 4, 3, 2, 1, 0, 6, 7, 8, 9, 10];
-    let falls = order.windows(2).all(|pair| disk[pair[0]].iops > disk[pair[1]].iops);
-    let found = format!(
-        "{} at 100:1, {} at 1:1, {} at 1:100",
-        number(disk[5].iops),
-        number(disk[0].iops),
-        number(disk[10].iops)
-    );
-    study.check(Check::that(
-        "disk: throughput falls from row to row with the share of random requests",
-        falls,
-        found,
-    ));
+    let halves = [("100:1 to 1:1", [5, 4, 3, 2, 1, 0]), ("1:1 to 1:100", [0, 6, 7, 8, 9, 10])];
+    for (name, rows) in halves {
+        let falls = rows.windows(2).all(|pair| disk[pair[0]].iops > disk[pair[1]].iops);
+        let found: Vec<String> = rows.iter().map(|row| number(disk[*row].iops)).collect();
+        let law = format!("disk: throughput falls with the share of random requests, {name}");
+        study.check(Check::that(law, falls, found.join(", ")).because(INTERRUPTED));
+    }
     let spread = flash.iter().map(|it| it.iops).fold(0.0, f64::max)
         / flash.iter().map(|it| it.iops).fold(f64::MAX, f64::min);
     study.check(Check::at_most(
@@ -140,23 +138,30 @@ pub(super) fn tables_1_and_2(context: &Context) -> Result<Study, ExperimentError
 }
 
 pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
-    let outcome = Plan { requests: 20_000, ..Plan::streams(context)? }.run()?;
+    let plan = small(context)?;
     let mut study = Study { seeds: vec![SEED], ..Study::default() };
-    let lines = response_lines(&[("sequential", &outcome, 0), ("random", &outcome, 1)], 1.0);
-    let above = lines[0].points.iter().zip(&lines[1].points).filter(|(seq, random)| seq.1 < random.1).count();
-    let share = 100.0 * above as f64 / lines[0].points.len().max(1) as f64;
-    study.check(Check::at_least(
-        "the sequential stream is answered sooner (share of seconds)",
-        share,
-        100.0,
-        "%",
-    ));
-    let [seq, random] = outcome.response_ms;
-    study.check(Check::at_least("random over sequential response time", random / seq, 2.0, ""));
-    study.table("Mean response time, ms", &["sequential", "random"], vec![vec![number(seq), number(random)]]);
+    let mut rows = Vec::new();
+    for weights in [[1, 1], [10, 1]] {
+        let outcome = plan.weights(weights).run()?;
+        let name = label(weights);
+        let lines = response_lines(&[("sequential", &outcome, 0), ("random", &outcome, 1)], 1.0);
+        let pairs = lines[0].points.iter().zip(&lines[1].points);
+        let sooner = pairs.filter(|(sequential, random)| sequential.1 < random.1).count();
+        let share = 100.0 * sooner as f64 / lines[0].points.len().max(1) as f64;
+        let law = format!("{name}: the sequential stream is answered sooner (share of seconds)");
+        study.check(Check::at_least(law, share, 100.0, "%").because(INTERRUPTED));
+        let [sequential, random] = outcome.response_ms;
+        let law = format!("{name}: response time of the random stream over that of the sequential one");
+        study.check(Check::at_least(law, random / sequential, 2.0, "").because(INTERRUPTED));
+        rows.push(vec![name.clone(), number(sequential), number(random)]);
+        let title = format!("Response times on a disk, sequential to random {name}");
+        study.figures.push(response_figure(&title, lines)?);
+    }
+    study.table("Mean response time, ms", &["weights", "sequential", "random"], rows);
     study.note(DISK_NOTE);
-    study.note("The thesis prints the figure without numbers; response times are those at the store.");
-    study.figures.push(response_figure("Response times on a disk", lines)?);
+    study.note(
+        "The thesis prints the figure without numbers or ratio; response times are those at the store.",
+    );
     Ok(study)
 }
 
@@ -240,6 +245,13 @@ pub(super) fn table_3(context: &Context) -> Result<Study, ExperimentError> {
     ];
     study.figures.push(fairness_figure("Fairness of disk and hybrid store, offline", &lines)?);
     Ok(study)
+}
+
+/// Both streams together as large as a flash of 1 GiB (section 3.2, assumption 7), side by side.
+fn small(context: &Context) -> Result<Plan, ExperimentError> {
+    let changes =
+        [("offset = \"4 GiB\"", "offset = \"512 MiB\""), ("extent = \"2 GiB\"", "extent = \"512 MiB\"")];
+    Ok(Plan { requests: 20_000, ..Plan::varied(context, &changes)? })
 }
 
 fn sweep(plan: &Plan, store: Store) -> Result<Vec<Outcome>, ExperimentError> {

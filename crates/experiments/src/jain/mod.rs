@@ -3,7 +3,9 @@
 use crate::Experiment;
 
 mod fairness;
+mod online;
 mod run;
+mod tpcc;
 
 /// In the order of the thesis.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
@@ -27,5 +29,47 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         source: "Jain, table 3 and figure 7",
         quick: false,
         run: fairness::table_3,
+    },
+    Experiment {
+        id: "jain-table5",
+        title: "The hybrid store, offline, reads and writes of two TPC-C volumes",
+        source: "Jain, table 5 and figure 8",
+        quick: false,
+        run: tpcc::table_5,
+    },
+    Experiment {
+        id: "jain-table6",
+        title: "Offline, TPC-C, by the size of the flash",
+        source: "Jain, table 6",
+        quick: false,
+        run: tpcc::table_6,
+    },
+    Experiment {
+        id: "jain-table7",
+        title: "The hybrid store, online, by the share of reads",
+        source: "Jain, table 7, figures 10 and 11",
+        quick: false,
+        run: online::table_7,
+    },
+    Experiment {
+        id: "jain-table8",
+        title: "The hybrid store, online, fairness of two TPC-C volumes",
+        source: "Jain, table 8 and figure 9",
+        quick: false,
+        run: tpcc::table_8,
+    },
+    Experiment {
+        id: "jain-table9",
+        title: "Offline against online",
+        source: "Jain, table 9",
+        quick: false,
+        run: online::table_9,
+    },
+    Experiment {
+        id: "jain-fig12-18",
+        title: "Read shares and sequentiality over time",
+        source: "Jain, figures 12 to 18",
+        quick: false,
+        run: online::figures_12_to_18,
     },
 ];

@@ -6,6 +6,7 @@
 //! ```
 
 use evenkeel_core::{Operation, Record, Submission, Time, Weight};
+use evenkeel_device::Spec;
 use evenkeel_sim::scenario::{DeviceConfig, HybridConfig, PolicyConfig, Scenario};
 use evenkeel_sim::{Load, Observer, Simulation};
 use evenkeel_tiering::policy::Profile;
@@ -80,15 +81,26 @@ pub(super) struct Seen {
 impl Plan {
     /// The thesis's two synthetic streams.
     pub(super) fn streams(context: &Context) -> Result<Self, ExperimentError> {
-        let base = context.scenario("jain-streams.toml", STREAMS)?;
-        let (skip, requests) = (0, 10_000);
+        Self::varied(context, &[])
+    }
+
+    /// The same with changes of the scenario's text: what stands there, and what stands there instead.
+    pub(super) fn varied(context: &Context, changes: &[(&str, &str)]) -> Result<Self, ExperimentError> {
+        let mut text = STREAMS.to_owned();
+        for (from, to) in changes {
+            if !text.contains(from) {
+                return Err(ExperimentError::Other(format!("jain-streams.toml has no {from:?}")));
+            }
+            text = text.replace(from, to);
+        }
+        let base = context.scenario("jain-streams.toml", &text)?;
         Ok(Self {
             base,
             weights: [1, 1],
             store: Store::Disk,
             requests_of: None,
-            skip,
-            requests,
+            skip: 0,
+            requests: 10_000,
             request_bytes: 512,
         })
     }
@@ -114,7 +126,7 @@ impl Plan {
         let DeviceConfig::Hybrid(config) = &self.base.device else {
             return Err(ExperimentError::Other("the scenario has no hybrid device".to_owned()));
         };
-        let config = HybridConfig::clone(config);
+        let config = HybridConfig { slow: drive()?, ..HybridConfig::clone(config) };
         Ok(match self.store {
             // Flash alone is the fast model in both places.
             Store::Flash => HybridConfig { slow: config.fast.clone(), policy: PolicyConfig::None, ..config },
@@ -159,6 +171,14 @@ impl Plan {
         let accesses = (counts.fast + counts.slow).max(1) as f64;
         Ok((simulation.into_observer(), 100.0 * counts.fast as f64 / accesses))
     }
+}
+
+/// The thesis's disk, in one place: the synthetic drive, which serves a sector from its buffer as it comes in. As
+/// shipped it does not, and a stream that was interrupted loses a revolution with each of its requests.
+fn drive() -> Result<Spec, ExperimentError> {
+    let stock = Spec::text_of("ibm36z15approx").unwrap_or_default();
+    let text = stock.replace("almost_read_hits = false", "almost_read_hits = true");
+    Spec::parse(&text, "ibm36z15approx").map_err(|error| ExperimentError::Other(error.to_string()))
 }
 
 /// Sees every request.

@@ -89,7 +89,7 @@ impl JsonSchema for DeviceText {
             { "description": "A drive by its name.", "enum": names },
             short,
             {
-                "description": "Any model, described in place, or a hybrid device; see docs/devices.md and docs/simulation.md.",
+                "description": "Any model, described in place, or a hybrid device; see docs/devices.md and docs/simulator.md.",
                 "type": "object",
                 "properties": { "kind": { "type": "string" } },
                 "required": ["kind"]
