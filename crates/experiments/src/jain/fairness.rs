@@ -90,6 +90,21 @@ pub(super) fn tables_1_and_2(context: &Context) -> Result<Study, ExperimentError
         1.01,
         "",
     ));
+    table_of_both(&mut study, &disk, &flash);
+    study.note(DISK_NOTE);
+    study.note("The law is checked at the measured throughput, so it does not depend on the drive.");
+    let lines = [
+        ("wanted", wanted()),
+        ("disk", ratios(&disk)),
+        ("flash", ratios(&flash)),
+        ("disk, paper", DISK_1.map(|it| it.1).to_vec()),
+        ("flash, paper", FLASH_2.to_vec()),
+    ];
+    study.figures.push(fairness_figure("Fairness on disk and on flash", &lines)?);
+    Ok(study)
+}
+
+fn table_of_both(study: &mut Study, disk: &[Outcome], flash: &[Outcome]) {
     let rows = (0..11).map(|row| {
         let paper = DISK_1[row];
         let mean = |outcome: &Outcome| number(1e3 / outcome.iops);
@@ -124,17 +139,6 @@ pub(super) fn tables_1_and_2(context: &Context) -> Result<Study, ExperimentError
         ],
         rows.collect(),
     );
-    study.note(DISK_NOTE);
-    study.note("The law is checked at the measured throughput, so it does not depend on the drive.");
-    let lines = [
-        ("wanted", wanted()),
-        ("disk", ratios(&disk)),
-        ("flash", ratios(&flash)),
-        ("disk, paper", DISK_1.map(|it| it.1).to_vec()),
-        ("flash, paper", FLASH_2.to_vec()),
-    ];
-    study.figures.push(fairness_figure("Fairness on disk and on flash", &lines)?);
-    Ok(study)
 }
 
 pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
@@ -200,6 +204,22 @@ pub(super) fn table_3(context: &Context) -> Result<Study, ExperimentError> {
         "the flash has 4096 clusters; once more random requests come than it can hold, further ones go to disk, so the share \
          saturates"
     ));
+    table_of_hybrid(&mut study, &disk, &hybrid);
+    study.note(DISK_NOTE);
+    study.note("10 000 requests per row, clusters of 64 KiB: the thesis gives neither; it speaks of 10 000 requests elsewhere.");
+    study.note("The first pass runs the same scenario on the disk alone and profiles what it dispatched.");
+    let lines = [
+        ("wanted", wanted()),
+        ("disk", ratios(&disk)),
+        ("hybrid", ratios(&hybrid)),
+        ("disk, paper", TABLE_3.map(|it| it[0].1).to_vec()),
+        ("hybrid, paper", TABLE_3.map(|it| it[1].1).to_vec()),
+    ];
+    study.figures.push(fairness_figure("Fairness of disk and hybrid store, offline", &lines)?);
+    Ok(study)
+}
+
+fn table_of_hybrid(study: &mut Study, disk: &[Outcome], hybrid: &[Outcome]) {
     let rows = (0..11).map(|row| {
         let [paper_disk, paper_hybrid] = TABLE_3[row];
         vec![
@@ -233,18 +253,6 @@ pub(super) fn table_3(context: &Context) -> Result<Study, ExperimentError> {
         ],
         rows.collect(),
     );
-    study.note(DISK_NOTE);
-    study.note("10 000 requests per row, clusters of 64 KiB: the thesis gives neither; it speaks of 10 000 requests elsewhere.");
-    study.note("The first pass runs the same scenario on the disk alone and profiles what it dispatched.");
-    let lines = [
-        ("wanted", wanted()),
-        ("disk", ratios(&disk)),
-        ("hybrid", ratios(&hybrid)),
-        ("disk, paper", TABLE_3.map(|it| it[0].1).to_vec()),
-        ("hybrid, paper", TABLE_3.map(|it| it[1].1).to_vec()),
-    ];
-    study.figures.push(fairness_figure("Fairness of disk and hybrid store, offline", &lines)?);
-    Ok(study)
 }
 
 /// Both streams together as large as a flash of 1 GiB (section 3.2, assumption 7), side by side.
