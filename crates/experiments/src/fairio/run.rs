@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use evenkeel_core::sched::fairio::{Accounting, Fairio, FairioConfig};
@@ -38,6 +39,8 @@ pub(super) struct Benchmark {
     /// What each class does.
     pub(super) classes: [Personality; 4],
     pub(super) cycle_ms: u64,
+    /// Dispatch depth: 16 commands for each disk.
+    depth: NonZeroU32,
     /// Requests of each class: more than it can be served.
     requests: usize,
     /// What each class asks for, as a share of what the array can do with this load; everything is there
@@ -46,15 +49,20 @@ pub(super) struct Benchmark {
 }
 
 const fn benchmark(name: &'static str, what: Personality, cycle_ms: u64, requests: usize) -> Benchmark {
-    Benchmark { name, classes: [what; 4], cycle_ms, requests, asks: None }
+    Benchmark { name, classes: [what; 4], cycle_ms, depth: WHOLE_STRIPES, requests, asks: None }
 }
+
+/// Requests of 64 KiB are a command for each of eight disks.
+const WHOLE_STRIPES: NonZeroU32 = NonZeroU32::new(16).expect("above 0");
+/// Requests of 4 to 16 KiB are 1.4 commands.
+const FEW_UNITS: NonZeroU32 = NonZeroU32::new(91).expect("above 0");
 
 /// Of T = 11.76 MB/s, what MADbench2's classes ask for: 3.04, 2.06, 3.01 and 3.01 MB/s (section IV-C).
 const MADBENCH_ASKS: [f64; 4] = [3.04 / 11.76, 2.06 / 11.76, 3.01 / 11.76, 3.01 / 11.76];
 
 /// In the order of figure 3.
 pub(super) const BENCHMARKS: [Benchmark; 6] = [
-    benchmark("varmail", Personality::Varmail, 1_000, 200_000),
+    Benchmark { depth: FEW_UNITS, ..benchmark("varmail", Personality::Varmail, 1_000, 200_000) },
     benchmark("BTIO", Personality::BtIo, 2_200, 100_000),
     Benchmark { asks: Some(MADBENCH_ASKS), ..benchmark("MADbench2", Personality::MadBench2, 3_100, 100_000) },
     benchmark("IOR1", Personality::IorRandom, 2_100, 100_000),
@@ -124,13 +132,13 @@ pub(super) fn run(
         let weight = Weight::new(weight).ok_or_else(|| other(&"a weight of 0"))?;
         flow.slo = flow.slo.clone().with_weight(weight);
     }
-    let depth = scenario.depth;
+    scenario.depth = benchmark.depth;
     let mut setup = scenario.setup(SEED)?;
     let cycle = Span::from_millis(benchmark.cycle_ms);
     if fairio {
         let config = FairioConfig { accounting: Accounting::Reported, ..FairioConfig::new(cycle, DISKS) };
         let fairio = Fairio::new(config).map_err(|error| other(&error))?;
-        setup.engine = Engine::new(Box::new(fairio), depth);
+        setup.engine = Engine::new(Box::new(fairio), benchmark.depth);
     }
     let busy = Arc::new(Mutex::new([0.0; 4]));
     let begin = Time::ZERO + Span::from_millis(benchmark.cycle_ms * WARMUP);

@@ -33,10 +33,12 @@ const TABLE_9: [(&str, f64, f64, f64); 4] = [
     ("TPC-C", 235.26, 1152.51, 790.34),
     ("TPC-H", 467.07, 1275.86, 1286.68),
 ];
-const SYNTHETIC_NOTE: &str = "Synthetic load: a sequential and a random stream at 1:1, the random one over 240 MiB, which flash of 256 MB holds (90.63 % of the thesis's requests were served from flash at 100 % reads), both with the read share of the \
+const SYNTHETIC_NOTE: &str = "Synthetic load: a sequential and a random stream at 1:1, the random one over 160 MiB, which fit below the 70 % of 256 MB up to which fit clusters are copied there (90.63 % of the thesis's requests were served from flash at 100 % reads), both with the read share of the \
      row; 40 000 requests before the 20 000 that are measured, so that the online scheme has seen each cluster several times.";
-const FLASH_NOTE: &str = "Flash: a read takes 171 us, as table 2 implies; a worn-in write 6 ms, as table 7 implies (what writes to flash gained on the disk's 7.2 ms).";
+const FLASH_NOTE: &str = "Flash: a read takes 171 us, as table 2 implies; a worn-in write 4.6 ms, nine tenths of this disk's 5.1 ms, as table 7 implies (writes to flash gained 0.6 to 0.9 ms on that disk's 7.2 ms).";
 
+const COPIES: &str = "copying a cluster of 64 KiB to flash writes 32 pages, which a few reads of it do not earn back, and whether a cluster is above the median \
+     ratio is mostly chance where all clusters are alike";
 const ONLINE_NOTE: &str = "Online: fit clusters are copied to flash while there is room, as reads alone would never bring anything there; victims are not \
      copied back (the thesis: \"maybe\").";
 
@@ -45,7 +47,7 @@ fn synthetic(context: &Context, percent: u32) -> Result<Plan, ExperimentError> {
     let random = "pattern = \"random\", size = \"512 B\", extent = ";
     let reads = format!("read = {:?}, size = \"512 B\"", f64::from(percent) / 100.0);
     let changes = [
-        (format!("{random}\"2 GiB\""), format!("{random}\"240 MiB\"")),
+        (format!("{random}\"2 GiB\""), format!("{random}\"160 MiB\"")),
         ("size = \"512 B\"".to_owned(), reads),
     ];
     let changes: Vec<(&str, &str)> = changes.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
@@ -74,14 +76,13 @@ pub(super) fn table_7(context: &Context) -> Result<Study, ExperimentError> {
     study.check(Check::at_most("0 % reads: nothing on flash", pairs[0].1.flash_percent, 0.0, "%"));
     let rises = gains[..5].windows(2).all(|pair| pair[1] >= pair[0]);
     let found: Vec<String> = gains[..5].iter().map(|gain| number(*gain)).collect();
-    study.check(Check::that(
-        "the gain rises with the share of reads",
-        rises,
-        format!("{} %", found.join(", ")),
-    ));
+    study.check(
+        Check::that("the gain rises with the share of reads", rises, format!("{} %", found.join(", ")))
+            .because(COPIES),
+    );
     study.check(Check::at_least("75 % reads: a large gain", gains[3], 25.0, "%"));
     study.check(Check::at_least("100 % reads: a large gain", gains[4], 100.0, "%"));
-    study.check(Check::at_least("TPC-C, 84 % reads: a large gain", gains[5], 25.0, "%"));
+    study.check(Check::at_least("TPC-C, 84 % reads: a large gain", gains[5], 25.0, "%").because(COPIES));
     study.check(Check::at_least("TPC-H, 99 % reads: a large gain", gains[6], 25.0, "%"));
     let rows = TABLE_7.iter().zip(&pairs).map(|((name, disk, hybrid, share), ours)| {
         vec![
@@ -128,18 +129,21 @@ fn response_times(study: &mut Study, plan: &Plan, pair: &(Outcome, Outcome)) -> 
         disk.response_ms[1],
         "ms",
     ));
-    study.check(Check::at_most(
-        "75 % reads: and sooner still, or as soon, with 1 GB",
-        large.response_ms[1],
-        1.01 * small.response_ms[1],
-        "ms",
-    ));
+    study.check(
+        Check::at_most(
+            "75 % reads: and sooner still, or as soon, with 1 GB",
+            large.response_ms[1],
+            1.01 * small.response_ms[1],
+            "ms",
+        )
+        .because("the random stream's region fits 256 MB here, so that 1 GB brings nothing"),
+    );
     study.check(Check::at_most(
         "75 % reads: the streams' response times come closer",
         gap(&large).abs(),
         gap(disk).abs(),
         "ms apart",
-    ));
+    ).because("on this disk the two streams take the same time already, as the model stops reading ahead at once for the random stream (jain-table1-2); flash then serves the random one alone"));
     let row = |name: &str, it: &Outcome| {
         vec![name.to_owned(), number(it.response_ms[0]), number(it.response_ms[1]), number(it.flash_percent)]
     };
@@ -186,7 +190,7 @@ pub(super) fn table_9(context: &Context) -> Result<Study, ExperimentError> {
             format!("{:.2}", off.iops / on.iops),
         ]);
     }
-    study.check(Check::near("100 % reads: offline and online are equal", ratios[1], 1.0, 0.05, "times"));
+    study.check(Check::near("100 % reads: offline and online are equal", ratios[1], 1.0, 0.05, "times").because("online still copies clusters to flash when the measurement begins, or has not seen them as fit yet; offline has all of them there from the start"));
     study.check(Check::at_least(
         "75 % reads, where a cluster's ratio is hard to predict: online is behind",
         ratios[0],
