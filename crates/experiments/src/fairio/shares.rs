@@ -19,6 +19,10 @@ const MIXED: usize = 5;
 const MADBENCH: usize = 2;
 const MIB: f64 = 1e6;
 
+/// Why MADbench2's classes miss their shares.
+const MODEST: &str = "the classes do not ask for their shares (condition 1 of section III-E): each gets all that it asks for, see below";
+/// What is known where a share is missed otherwise.
+const DEPTH: &str = "not explained so far; varmail at a dispatch depth of 128 is within 0.07 points";
 /// Why throughput falls, if it does.
 const SHORTER_QUEUE: &str = "once the credits of a cycle are used up FAIRIO keeps about the load threshold of 16 requests at the array \
      until the next cycle; without it more are there, and SSTF has more to choose from (see the mean numbers of requests at the array)";
@@ -30,9 +34,8 @@ pub(super) fn figure_3(context: &Context) -> Result<Study, ExperimentError> {
         let outcome = run(context, benchmark, WEIGHTS, true)?;
         let error = largest(outcome.errors(WEIGHTS));
         let law = format!("{}: each class within {} points of its share", benchmark.name, BOUNDS[number]);
-        study.check(Check::at_most(law, error, BOUNDS[number], "points").because(
-            "the classes do not ask for their shares (condition 1 of section III-E): each gets all that it asks for, see below",
-        ));
+        let why = if number == MADBENCH { MODEST } else { DEPTH };
+        study.check(Check::at_most(law, error, BOUNDS[number], "points").because(why));
         outcomes.push(outcome);
     }
     let disk = largest(outcomes[MIXED].disk_errors(WEIGHTS));
