@@ -27,6 +27,9 @@ const DEPTH: &str = "not explained so far; varmail at a dispatch depth of 128 is
 const SHORTER_QUEUE: &str = "once the credits of a cycle are used up FAIRIO keeps about the load threshold of 16 requests at the array \
      until the next cycle; without it more are there, and SSTF has more to choose from (see the mean numbers of requests at the array)";
 
+/// Why it falls where the queue is no shorter.
+const UNEXPLAINED: &str = "not explained so far: as many requests are at the array with FAIRIO as without it; the shares of disk time are kept";
+
 pub(super) fn figure_3(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = new_study();
     let mut outcomes = Vec::new();
@@ -118,6 +121,8 @@ pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
         let with = run(context, benchmark, WEIGHTS, true)?;
         let without = run(context, benchmark, WEIGHTS, false)?;
         let change = 100.0 * (with.total() / without.total() - 1.0);
+        let is_shorter = with.outstanding < 0.9 * without.outstanding;
+        let why = if is_shorter { SHORTER_QUEUE } else { UNEXPLAINED };
         study.check(
             Check::at_least(
                 format!("{}: FAIRIO changes aggregate throughput by at least −3.5 %", benchmark.name),
@@ -125,18 +130,21 @@ pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
                 -3.5,
                 "%",
             )
-            .because(SHORTER_QUEUE),
+            .because(why),
         );
         pairs.push((with.total(), without.total()));
         queues.push((with.outstanding, without.outstanding));
     }
     let (with, without) = pairs[MIXED];
-    study.check(Check::at_least(
-        "IOR3, where access patterns differ: a gain",
-        100.0 * (with / without - 1.0),
-        0.0,
-        "%",
-    ));
+    study.check(
+        Check::at_least(
+            "IOR3, where access patterns differ: a gain",
+            100.0 * (with / without - 1.0),
+            0.0,
+            "%",
+        )
+        .because(UNEXPLAINED),
+    );
     let rows = BENCHMARKS.iter().zip(&pairs).zip(&queues).zip(PAPER_GAINS).map(
         |(((benchmark, (with, without)), queue), paper)| {
             let change = 100.0 * (with / without - 1.0);
