@@ -67,12 +67,12 @@ fn policies_place_as_they_say() {
         for token in 0..15_u64 {
             device.submit_for(now, FlowId(3), io(token, Operation::Read, token % 3 * 10 * CLUSTER, 4_096));
             run(&mut device);
-            now = now + Span::from_millis(1_000);
+            now += Span::from_millis(1_000);
         }
         device.tier_counts().expect("two tiers").fast
     };
     assert_eq!(accesses(Box::new(DiskOnly)), 0);
-    assert_eq!(accesses(Box::new(Lru::default())), 12, "all but the first reads");
+    assert_eq!(accesses(Box::<Lru>::default()), 12, "all but the first reads");
     assert_eq!(accesses(Box::new(Offline::new([10]))), 4, "the chosen one, but for its first read");
     let online = Online::new(OnlineParameters::default()).expect("valid");
     assert!((9..=12).contains(&accesses(Box::new(online))), "random reads only");
