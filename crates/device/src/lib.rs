@@ -13,7 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use evenkeel_core::{Operation, Span, Time};
+use evenkeel_core::{FlowId, Operation, Span, Time};
 
 pub mod bus;
 pub mod constant_rate;
@@ -63,6 +63,12 @@ pub trait Device {
     /// Takes in an access at `now`; it queues inside the device if need be.
     fn submit(&mut self, now: Time, io: Io);
 
+    /// The same, and says whose access it is: to models that tell flows apart.
+    fn submit_for(&mut self, now: Time, flow: FlowId, io: Io) {
+        let _ = flow;
+        self.submit(now, io);
+    }
+
     /// When to poll next: an access finishes then, or the device has work of its own to do (a seek
     /// ends, a block is erased), after which there may be nothing to poll. `None` if it is idle.
     fn next_event(&self) -> Option<Time>;
@@ -70,11 +76,33 @@ pub trait Device {
     /// The next access that has finished by `now`, in the order of finishing. A driver that comes
     /// late may go on from there: the device's own time is that of the completion, not `now`.
     fn poll_completion(&mut self, now: Time) -> Option<Finished>;
+
+    /// What went where so far; `None` if it is one device and not two.
+    fn tier_counts(&self) -> Option<TierCounts> {
+        None
+    }
+}
+
+/// What a device of two tiers has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierCounts {
+    /// Accesses to the fast device for requests.
+    pub fast: u64,
+    /// Accesses to the slow device for requests.
+    pub slow: u64,
+    /// Clusters copied to the fast device.
+    pub promoted: u64,
+    /// Clusters copied back.
+    pub demoted: u64,
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
     fn submit(&mut self, now: Time, io: Io) {
         (**self).submit(now, io);
+    }
+
+    fn submit_for(&mut self, now: Time, flow: FlowId, io: Io) {
+        (**self).submit_for(now, flow, io);
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -83,6 +111,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn poll_completion(&mut self, now: Time) -> Option<Finished> {
         (**self).poll_completion(now)
+    }
+
+    fn tier_counts(&self) -> Option<TierCounts> {
+        (**self).tier_counts()
     }
 }
 

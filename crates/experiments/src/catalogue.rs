@@ -4,7 +4,12 @@ use crate::Experiment;
 
 /// Every experiment.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers: [&'static [Experiment]; 2] = [crate::pclock::EXPERIMENTS, crate::nested::EXPERIMENTS];
+    let papers: [&'static [Experiment]; 4] = [
+        crate::pclock::EXPERIMENTS,
+        crate::nested::EXPERIMENTS,
+        crate::fairio::EXPERIMENTS,
+        crate::jain::EXPERIMENTS,
+    ];
     papers.into_iter().flatten()
 }
 

@@ -16,6 +16,8 @@
 use std::num::NonZeroUsize;
 
 mod catalogue;
+mod fairio;
+mod jain;
 mod nested;
 mod pclock;
 pub mod study;

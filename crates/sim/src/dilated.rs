@@ -16,8 +16,8 @@
 //! mapped to the model's by rounding down, an instant of the model to the first of the simulation that
 //! maps to it or beyond. At the original speed both are the identity.
 
-use evenkeel_core::{Span, Time};
-use evenkeel_device::{Device, Finished, Io};
+use evenkeel_core::{FlowId, Span, Time};
+use evenkeel_device::{Device, Finished, Io, TierCounts};
 
 /// The speed of a device that is as the model has it, in millionths.
 pub const SPEED_ONE: u64 = 1_000_000;
@@ -69,6 +69,11 @@ impl Device for Dilated {
         self.inner.submit(inside, io);
     }
 
+    fn submit_for(&mut self, now: Time, flow: FlowId, io: Io) {
+        let inside = self.inside(now);
+        self.inner.submit_for(inside, flow, io);
+    }
+
     fn next_event(&self) -> Option<Time> {
         self.inner.next_event().map(|at| self.outside(at))
     }
@@ -77,6 +82,10 @@ impl Device for Dilated {
         let inside = self.inside(now);
         let finished = self.inner.poll_completion(inside)?;
         Some(Finished { at: self.outside(finished.at), ..finished })
+    }
+
+    fn tier_counts(&self) -> Option<TierCounts> {
+        self.inner.tier_counts()
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod access;
 pub mod dilated;
 pub mod event_log;
+pub mod hybrid;
 pub mod measure;
 pub mod pace;
 pub mod random;
@@ -31,6 +32,7 @@ mod events;
 pub use access::{Access, Pattern};
 pub use dilated::{Dilated, SPEED_ONE};
 pub use event_log::EventLog;
+pub use hybrid::{HybridDevice, HybridParts};
 pub use measure::Measure;
 pub use pace::Pace;
 pub use random::{Law, Random};

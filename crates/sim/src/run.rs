@@ -105,7 +105,10 @@ pub fn run(
         scheduler: &scenario.scheduler,
         flows: &names,
     };
-    Ok(simulation.into_observer().measure.summary(&heading))
+    let tiers = simulation.tier_counts();
+    let mut summary = simulation.into_observer().measure.summary(&heading);
+    summary.device.tiers = tiers.map(Into::into);
+    Ok(summary)
 }
 
 /// A job of [`run_all`]: a scenario and a seed.

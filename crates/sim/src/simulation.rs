@@ -17,7 +17,7 @@ use evenkeel_core::{
     Completion, ConfigureError, CostModel, Engine, FlowId, Input, InputError, Membership, Outcome, Output,
     Record, Request, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
 };
-use evenkeel_device::{Device, Io};
+use evenkeel_device::{Device, Io, TierCounts};
 
 use crate::dilated::Dilated;
 use crate::events::{Event, Events};
@@ -237,6 +237,12 @@ impl<O: Observer> Simulation<O> {
         &self.engine
     }
 
+    /// What the device has done, if it is made of two tiers.
+    #[must_use]
+    pub fn tier_counts(&self) -> Option<TierCounts> {
+        self.device.tier_counts()
+    }
+
     /// The observer.
     #[must_use]
     pub const fn observer(&self) -> &O {
@@ -285,8 +291,9 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn submit(&mut self, submission: &Submission) {
-        let Request { operation, offset, length, .. } = submission.request;
-        self.device.submit(self.now, Io { token: submission.ticket.to_bits(), operation, offset, length });
+        let Request { flow, operation, offset, length, .. } = submission.request;
+        let io = Io { token: submission.ticket.to_bits(), operation, offset, length };
+        self.device.submit_for(self.now, flow, io);
         self.observer.on_submit(self.now, submission, self.engine.outstanding());
     }
 

@@ -3,6 +3,7 @@
 //! Every key ends in its unit: `latency_p99_us` in microseconds, `served_iops` in requests per second.
 
 use evenkeel_core::{FlowId, Slo, Span};
+use evenkeel_device::TierCounts;
 use serde::Serialize;
 
 use crate::measure::{ClassMeasure, FlowMeasure, Measure};
@@ -46,6 +47,33 @@ pub struct DeviceSummary {
     pub utilisation: f64,
     /// Requests at the device, on average over time.
     pub outstanding_mean: f64,
+    /// What went where, on a hybrid device, over the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TierSummary>,
+}
+
+/// The two tiers of a hybrid device.
+#[derive(Clone, Debug, Serialize)]
+pub struct TierSummary {
+    /// Accesses to the fast device for requests.
+    pub fast_accesses: u64,
+    /// Accesses to the slow device for requests.
+    pub slow_accesses: u64,
+    /// Clusters copied to the fast device.
+    pub promoted_clusters: u64,
+    /// Clusters copied back.
+    pub demoted_clusters: u64,
+}
+
+impl From<TierCounts> for TierSummary {
+    fn from(counts: TierCounts) -> Self {
+        Self {
+            fast_accesses: counts.fast,
+            slow_accesses: counts.slow,
+            promoted_clusters: counts.promoted,
+            demoted_clusters: counts.demoted,
+        }
+    }
 }
 
 /// One flow.
@@ -184,6 +212,7 @@ impl Measure {
             device: DeviceSummary {
                 utilisation: self.device.busy_ns as f64 / nanos,
                 outstanding_mean: self.device.area_ns as f64 / nanos,
+                tiers: None,
             },
             flows,
             window_s: self.window.as_secs_f64(),

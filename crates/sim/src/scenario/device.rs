@@ -4,6 +4,7 @@
 //!  [device] rate = "475 IOPS"             a device of constant rate; service = "exponential" for M/M/c
 //!  device = "microsoft-ssd"               a drive by its name
 //!  [device] kind = "raid", level = 5, ...  any model, described in place as in docs/devices.md
+//!  [device] kind = "hybrid", ...           flash in front of a disk: hybrid.rs
 //! ```
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
+use super::hybrid::{self, HybridConfig};
 use super::words::RateText;
 use crate::random::{Law, Random};
 use crate::server::RandomServers;
@@ -27,6 +29,8 @@ use crate::server::RandomServers;
 pub enum DeviceConfig {
     /// A model of the device crate.
     Model(Spec),
+    /// Flash in front of a disk.
+    Hybrid(Box<HybridConfig>),
     /// Servers with exponential service times, whose random numbers follow the run's seed.
     Exponential {
         /// Accesses per second, all servers together, when all are busy.
@@ -85,7 +89,7 @@ impl JsonSchema for DeviceText {
             { "description": "A drive by its name.", "enum": names },
             short,
             {
-                "description": "Any model, described in place; see docs/devices.md.",
+                "description": "Any model, described in place, or a hybrid device; see docs/devices.md and docs/simulator.md.",
                 "type": "object",
                 "properties": { "kind": { "type": "string" } },
                 "required": ["kind"]
@@ -101,7 +105,14 @@ pub(super) fn read(report: &mut Report, document: &DeTable<'_>) -> Option<Device
         return Spec::read_value(report, &item).map(DeviceConfig::Model);
     }
     let table = item.table(report, FORM)?;
-    if table.has("kind") { Spec::read(report, table).map(DeviceConfig::Model) } else { short(report, table) }
+    if !table.has("kind") {
+        return short(report, table);
+    }
+    let is_hybrid = document.get("device").and_then(|device| device.get_ref().get("kind"));
+    if is_hybrid.and_then(|kind| kind.get_ref().as_str()) == Some("hybrid") {
+        return hybrid::read(report, table).map(|config| DeviceConfig::Hybrid(Box::new(config)));
+    }
+    Spec::read(report, table).map(DeviceConfig::Model)
 }
 
 fn short(report: &mut Report, mut table: Table<'_>) -> Option<DeviceConfig> {
@@ -133,6 +144,7 @@ impl DeviceConfig {
     pub fn parallelism(&self) -> NonZeroU32 {
         match self {
             Self::Model(spec) => spec.parallelism(),
+            Self::Hybrid(config) => config.parallelism(),
             Self::Exponential { servers, .. } => *servers,
         }
     }
@@ -142,6 +154,7 @@ impl DeviceConfig {
     pub fn capacity(&self) -> Option<u64> {
         match self {
             Self::Model(spec) => spec.capacity(),
+            Self::Hybrid(config) => Some(config.bytes()),
             Self::Exponential { .. } => None,
         }
     }
@@ -149,6 +162,7 @@ impl DeviceConfig {
     pub(super) fn build(&self, seed: u64) -> Box<dyn Device + Send> {
         match self {
             Self::Model(spec) => spec.build(),
+            Self::Hybrid(config) => Box::new(config.build(&[])),
             Self::Exponential { rate, servers } => {
                 let nanos = u64::from(servers.get()) * 1_000_000_000_000 / rate.as_millis().max(1);
                 let law = Law::Exponential(Span::from_nanos(nanos));

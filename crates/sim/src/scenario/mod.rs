@@ -26,6 +26,8 @@ mod check;
 mod device;
 mod file;
 mod groups;
+mod hybrid;
+mod profile;
 mod resolve;
 mod schedulers;
 mod told;
@@ -38,6 +40,7 @@ pub use file::{
     AccessSection, ArrivalKind, ChangeSection, FlowSection, GroupSection, LawKind, PatternKind, ScenarioFile,
     SlaSection, WorkloadSection,
 };
+pub use hybrid::{HybridConfig, PolicyConfig};
 pub use schedulers::{scheduler, scheduler_names};
 pub use told::{CelloText, CostText, FairioText};
 pub use trace::TraceSpec;
@@ -274,7 +277,7 @@ impl Scenario {
             (*at, change)
         }));
         let engine = Engine::new(made(&self.scheduler), self.depth);
-        Ok(Setup { seed, engine, device: self.device.build(seed), changes, sources })
+        Ok(Setup { seed, engine, device: self.build_device(seed)?, changes, sources })
     }
 }
 

@@ -280,3 +280,52 @@ proptest! {
         }
     }
 }
+
+const HYBRID: &str = r#"
+duration = "400 s"
+scheduler = "rbfq"
+[device]
+kind = "hybrid"
+fast = "flashsim-2009"
+slow = "ibm36z15approx"
+fast_size = "16 MiB"
+policy = "POLICY"
+overlap = false
+[flow.random]
+reservation = "30 IOPS"
+workload = { arrivals = "closed", outstanding = 4, requests = 2000 }
+access = { pattern = "zipf", size = "4 KiB", extent = "1 GiB", read = 0.9 }
+[flow.sequential]
+reservation = "30 IOPS"
+workload = { arrivals = "closed", outstanding = 4, requests = 2000 }
+access = { pattern = "sequential", size = "4 KiB", offset = "2 GiB" }
+"#;
+
+#[test]
+fn a_hybrid_device_serves_random_reads_from_flash_and_repeats_itself() {
+    let run = |policy: &str| summary(&parsed(&HYBRID.replace("POLICY", policy)), 1);
+    let none = run("none");
+    let mean = |summary: &Summary| summary.flows[0].latency.latency_mean_us;
+    assert_eq!(none.device.tiers.as_ref().map(|tiers| tiers.fast_accesses), Some(0));
+    for policy in ["offline", "online", "lru", "arc"] {
+        let found = run(policy);
+        let tiers = found.device.tiers.as_ref().expect("a hybrid device");
+        assert!(tiers.fast_accesses > 100, "{policy}: {tiers:?}");
+        assert_eq!(found.flows.iter().map(|flow| flow.served).sum::<u64>(), 4_000, "{policy}");
+        assert_eq!(serde_json::to_string(&found).ok(), serde_json::to_string(&run(policy)).ok());
+    }
+    let offline = run("offline");
+    assert!(mean(&offline) < 0.7 * mean(&none), "{} against {}", mean(&offline), mean(&none));
+    assert_eq!(offline.device.tiers.map(|tiers| tiers.promoted_clusters), Some(0), "all were there");
+}
+
+#[test]
+fn hybrid_devices_are_refused_with_remedies() {
+    let with =
+        |from: &str, to: &str| refused(&HYBRID.replace("POLICY", "online").replace(from, to)).join("\n");
+    assert!(with("\"16 MiB\"", "\"2 GiB\"").contains("smaller"));
+    assert!(with("policy = \"online\"", "policy = \"best\"").contains("\"arc\""));
+    assert!(with("overlap = false", "cluster = \"60 KiB\"").contains("powers of two"));
+    assert!(with("overlap = false", "overlaps = false").contains("overlap"));
+    assert!(with("fast = \"flashsim-2009\"\n", "").contains("fast"));
+}
