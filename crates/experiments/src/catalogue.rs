@@ -4,7 +4,7 @@ use crate::Experiment;
 
 /// Every experiment.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers: [&'static [Experiment]; 1] = [crate::pclock::EXPERIMENTS];
+    let papers: [&'static [Experiment]; 2] = [crate::pclock::EXPERIMENTS, crate::matrix::EXPERIMENTS];
     papers.into_iter().flatten()
 }
 

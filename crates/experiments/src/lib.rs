@@ -16,6 +16,7 @@
 use std::num::NonZeroUsize;
 
 mod catalogue;
+mod matrix;
 mod pclock;
 pub mod study;
 mod work;
