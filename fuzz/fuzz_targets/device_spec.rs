@@ -32,6 +32,7 @@ fn tables(spec: &Spec) -> u128 {
             let blocks = dies * (u128::from(it.blocks_per_die) + u128::from(it.pages_per_block));
             it.raw_bytes() / u128::from(it.page) + blocks + u128::from(it.channels)
         }
+        Model::Disk(it) => u128::from(it.cylinders) + u128::from(it.cache.segments),
         Model::Raid { members, .. } => members.iter().map(|member| tables(member) + 1).sum(),
         Model::Bus { device, .. } => tables(device),
         _ => 1,

@@ -7,6 +7,7 @@
 //!                           ├─ trace   look at traces, change and make them
 //!                           ├─ plan    what to promise, what it needs, what to relax
 //!                           ├─ audit, explain  who kept the agreement, and whose doing was it
+//!                           ├─ device  which drives are there, what is one like?
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?

@@ -6,6 +6,7 @@
 //!                                   └──── poll_completion(now) ──> Finished { token, at, busy }
 //!
 //!  ConstantRate, Servers      stations of queueing theory
+//!  Disk                       zones, seek curve, rotation, buffer, command queue
 //!  Flash, LinearFlash         flash with its translation layer; flash as one line of a paper
 //!  Raid, Bus                  around other devices: striping, mirrors, parity, concatenation; a shared bus
 //!  Spec                       any of them from a TOML text, or by the name of a drive
@@ -16,6 +17,7 @@ use evenkeel_core::{Operation, Span, Time};
 
 pub mod bus;
 pub mod constant_rate;
+pub mod disk;
 mod finishes;
 pub mod flash;
 pub mod raid;
@@ -24,6 +26,7 @@ pub mod spec;
 
 pub use bus::Bus;
 pub use constant_rate::ConstantRate;
+pub use disk::Disk;
 pub use flash::Flash;
 pub use flash::linear::LinearFlash;
 pub use raid::Raid;

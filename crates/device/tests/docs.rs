@@ -47,3 +47,22 @@ fn every_key_that_is_known_is_explained() {
         }
     }
 }
+
+#[test]
+fn every_key_of_a_disk_is_explained() {
+    let text = document();
+    // A disk that knows every key tells them all when one is unknown, table by table.
+    for table in ["", "[bus]\n", "[overhead_ns]\n", "[cache]\n", "[queue]\n", "[[zone]]\n"] {
+        let error =
+            Spec::parse(&format!("kind = \"disk\"\n{table}qqqqqqqqqqqq = 1"), "disk").expect_err("refused");
+        let known = error.to_string();
+        let known = known.split_once("expected ").unwrap_or_else(|| panic!("no keys in {known}")).1;
+        let keys: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|key| !key.contains(' ')).collect();
+        for key in keys {
+            assert!(
+                text.contains(&format!("`{key}`")) || text.contains(&format!("[{key}]")),
+                "`{key}` is not explained"
+            );
+        }
+    }
+}

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 mod audit;
 mod check;
 mod config;
+mod device;
 mod plan;
 mod replay;
 mod reproduce;
@@ -35,6 +36,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
     Explain(audit::ExplainArgs),
+    /// List and show models of storage devices
+    Device(device::DeviceArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -57,6 +60,7 @@ pub(crate) fn run() -> u8 {
         Command::Plan(args) => plan::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => audit::run_explain(&args),
+        Command::Device(args) => device::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

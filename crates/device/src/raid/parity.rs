@@ -69,12 +69,10 @@ impl Row {
         if self.failed == Some(parity) {
             return Update { reads: Vec::new(), writes, parity };
         }
-        writes.push(self.extent(parity, hull));
-        writes.retain(|extent| Some(extent.member) != self.failed);
-        let modify: Vec<Extent> = (0..data)
-            .filter_map(|unit| written(unit).map(|range| self.extent(self.disk(unit), range)))
-            .chain([self.extent(parity, hull)])
-            .collect();
+        // Where the pieces leave a gap, read-modify-write need not touch the parity of the gap.
+        let old_parity: Vec<Extent> =
+            ranges(pieces).iter().map(|range| self.extent(parity, *range)).collect();
+        let modify: Vec<Extent> = writes.iter().chain(&old_parity).copied().collect();
         let mut stays = Vec::new();
         for unit in 0..data {
             let (from, to) = written(unit).unwrap_or((hull.1, hull.1));
@@ -84,7 +82,14 @@ impl Row {
                 }
             }
         }
-        Update { reads: self.choose(policy, modify, stays, hull, parity), writes, parity }
+        let reads = self.choose(policy, modify.clone(), stays, hull, parity);
+        if reads == modify {
+            writes.extend(old_parity);
+        } else {
+            writes.push(self.extent(parity, hull));
+        }
+        writes.retain(|extent| Some(extent.member) != self.failed);
+        Update { reads, writes, parity }
     }
 
     /// Picks the reads; a failed disk may leave no choice.
@@ -131,6 +136,20 @@ impl Row {
     }
 }
 
+/// What the pieces cover of their units, joined where they meet, in ascending order.
+fn ranges(pieces: &[Piece]) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<_> = pieces.iter().map(|piece| (piece.from, piece.from + piece.length)).collect();
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let meet = next.0 <= last.1;
+        if meet {
+            last.1 = last.1.max(next.1);
+        }
+        meet
+    });
+    ranges
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +187,15 @@ mod tests {
         let (reads, writes) = update(&[(0, 32, 32), (1, 0, 8)], ParityUpdate::Reconstruct, None);
         assert_eq!(reads, [(0, 0, 32), (1, 8, 56), (2, 0, 64), (3, 0, 64)]);
         assert_eq!(writes, [(0, 32, 32), (1, 0, 8), (4, 0, 64)]);
+    }
+
+    #[test]
+    fn the_parity_of_a_gap_between_two_pieces_is_left_alone() {
+        let old = vec![(0, 60, 4), (1, 0, 8), (4, 0, 8), (4, 60, 4)];
+        let pieces = [(0, 60, 4), (1, 0, 8)];
+        assert_eq!(update(&pieces, ParityUpdate::ReadModifyWrite, None), (old.clone(), old));
+        let one = vec![(0, 4, 60), (1, 0, 8), (4, 0, 64)];
+        assert_eq!(update(&[(0, 4, 60), (1, 0, 8)], ParityUpdate::ReadModifyWrite, None), (one.clone(), one));
     }
 
     #[test]

@@ -17,8 +17,8 @@ use evenkeel_core::{Rate, Span};
 use evenkeel_strict::{ConfigError, Item, Report, Table};
 
 use crate::flash::linear;
-use crate::{Bus, ConstantRate, Device, Flash, LinearFlash, ParameterError, Raid, Servers};
-use crate::{flash, raid, servers};
+use crate::{Bus, ConstantRate, Device, Disk, Flash, LinearFlash, ParameterError, Raid, Servers};
+use crate::{disk, flash, raid, servers};
 
 mod named;
 mod read;
@@ -56,6 +56,8 @@ pub enum Model {
         /// Bytes, where that matters.
         capacity: Option<u64>,
     },
+    /// [`Disk`].
+    Disk(Box<disk::Parameters>),
     /// [`Flash`].
     Flash(flash::Parameters),
     /// [`LinearFlash`].
@@ -155,6 +157,7 @@ impl Spec {
     pub fn capacity(&self) -> Option<u64> {
         match &self.model {
             Model::ConstantRate { capacity, .. } | Model::Servers { capacity, .. } => *capacity,
+            Model::Disk(parameters) => Some(parameters.capacity_bytes()),
             Model::Flash(parameters) => Some(parameters.capacity),
             Model::LinearFlash(parameters) => Some(parameters.capacity),
             Model::Raid { parameters, members } => parameters.capacity(&capacities(members)).ok(),
@@ -170,7 +173,7 @@ impl Spec {
             Model::ConstantRate { servers, .. } => servers.get(),
             Model::Servers { parameters, .. } => parameters.servers.get(),
             Model::Flash(parameters) => parameters.channels.saturating_mul(parameters.dies_per_channel),
-            Model::LinearFlash(_) => 1,
+            Model::Disk(_) | Model::LinearFlash(_) => 1,
             Model::Raid { members, .. } => {
                 members.iter().fold(0_u32, |sum, member| sum.saturating_add(member.parallelism().get()))
             }
@@ -189,6 +192,7 @@ impl Spec {
         match &self.model {
             Model::ConstantRate { rate, servers, .. } => Box::new(ConstantRate::new(*rate, *servers)),
             Model::Servers { parameters, .. } => Box::new(Servers::new(*parameters)),
+            Model::Disk(parameters) => Box::new(Disk::new(parameters).expect(CHECKED)),
             Model::Flash(parameters) => Box::new(Flash::new(*parameters).expect(CHECKED)),
             Model::LinearFlash(parameters) => Box::new(LinearFlash::new(*parameters).expect(CHECKED)),
             Model::Raid { parameters, members } => {
@@ -209,6 +213,7 @@ impl Model {
         match self {
             Self::ConstantRate { .. } => "constant-rate",
             Self::Servers { .. } => "servers",
+            Self::Disk(_) => "disk",
             Self::Flash(_) => "flash",
             Self::LinearFlash(_) => "linear-flash",
             Self::Raid { parameters, .. } => match parameters.level {
@@ -222,6 +227,7 @@ impl Model {
     fn check(&self) -> Result<(), ParameterError> {
         match self {
             Self::ConstantRate { .. } | Self::Servers { .. } | Self::Bus { .. } => Ok(()),
+            Self::Disk(parameters) => parameters.validate().map_err(ParameterError::from),
             Self::Flash(parameters) => parameters.check(),
             Self::LinearFlash(parameters) => parameters.check(),
             Self::Raid { parameters, members } => {

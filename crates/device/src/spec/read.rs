@@ -1,13 +1,18 @@
 //! From a table to a model, kind by kind.
 
+use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use evenkeel_core::{Envelope, Span};
 use evenkeel_strict::suggest::closest;
 use evenkeel_strict::{Item, Report, Table};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{MEMBERS_MAX, Model, Spec};
 use crate::ParameterError;
+use crate::disk;
 use crate::flash::{self, Collection, Initial, Mapping, linear};
 use crate::raid::{self, Level, ParityLayout, ParityUpdate, ReadFrom, WriteAfter};
 use crate::servers::{self, Service};
@@ -20,9 +25,10 @@ const FORM: &str = "write kind = \"flash\" or another kind; docs/devices.md list
 type Reader = fn(&mut Report, &mut Table<'_>, u32) -> Option<Model>;
 
 /// Every kind and its reader.
-const KINDS: [(&str, Reader); 7] = [
+const KINDS: [(&str, Reader); 8] = [
     ("constant-rate", constant_rate),
     ("servers", servers),
+    ("disk", disk),
     ("flash", flash),
     ("linear-flash", linear_flash),
     ("raid", raid),
@@ -176,6 +182,37 @@ fn servers(report: &mut Report, table: &mut Table<'_>, _: u32) -> Option<Model> 
         seed: u64::from(seed?),
     };
     Some(Model::Servers { parameters, capacity: capacity.flatten() })
+}
+
+/// A disk has tables of measured figures; its keys are those of [`disk::Parameters`].
+fn disk(report: &mut Report, table: &mut Table<'_>, _: u32) -> Option<Model> {
+    // What every description has was taken before, and is no key of the drive's own.
+    let common = |name: &str| matches!(name, "kind" | "description" | "sources");
+    let mut keys = DeTable::new();
+    let mut end = table.header.end;
+    for (name, item) in table.take_all().into_iter().filter(|(name, _)| !common(name)) {
+        end = end.max(item.span.end);
+        let name = Spanned::new(item.key_span, Cow::Borrowed(name));
+        keys.insert(name, Spanned::new(item.span, item.value.clone()));
+    }
+    let whole = Spanned::new(table.header.start..end, DeValue::Table(keys));
+    match disk::Parameters::deserialize(ValueDeserializer::from(whole)) {
+        Ok(parameters) => Some(Model::Disk(Box::new(parameters))),
+        Err(error) => {
+            let span = error.span().unwrap_or(table.header.clone());
+            report.add(
+                span,
+                table.key.clone(),
+                one_line(error.message()),
+                "docs/devices.md lists the keys of a disk",
+            );
+            None
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.trim().replace('\n', ", ")
 }
 
 fn flash(report: &mut Report, table: &mut Table<'_>, _: u32) -> Option<Model> {

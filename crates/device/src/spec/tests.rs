@@ -45,6 +45,20 @@ fn named_drives_take_the_times_of_their_sources() {
 }
 
 #[test]
+fn disks_are_read_like_anything_else() {
+    let text = Spec::text_of("cheetah9lp").expect("known");
+    let refused = |from: &str, to: &str| problems(&text.replacen(from, to, 1)).join("; ");
+    let unknown = refused("rpm = ", "rmp = ");
+    assert!(unknown.contains("drive.toml:") && unknown.contains("rmp"), "{unknown}");
+    let zone = refused("sectors_per_track = 254", "sectors_per_track = 0");
+    assert!(zone.contains("zone[0].sectors_per_track: 0 is out of range"), "{zone}");
+    let disk = "device = \"ibm18es\"";
+    let array = Spec::parse(&format!("kind = \"jbod\"\nmembers = [{{ {disk}, count = 2 }}]"), "array.toml");
+    let one = Spec::named("ibm18es").expect("known").capacity().expect("a disk has one");
+    assert_eq!(array.map(|array| array.capacity()), Ok(Some(2 * one)));
+}
+
+#[test]
 fn arrays_of_anything_are_built() {
     let spec = Spec::parse(
         r#"
@@ -92,7 +106,7 @@ fn every_problem_is_told_with_its_line_and_remedy() {
     assert_eq!(
         problems("kind = \"falsh\""),
         ["drive.toml:1:8: kind: \"falsh\" is not known here; write \"constant-rate\" or \"servers\" or \
-          \"flash\" or \"linear-flash\" or \"raid\" or \"jbod\" or \"bus\""]
+          \"disk\" or \"flash\" or \"linear-flash\" or \"raid\" or \"jbod\" or \"bus\""]
     );
     assert_eq!(
         problems("kind = \"jbod\"\nmembers = { device = \"flashsim-209\" }"),

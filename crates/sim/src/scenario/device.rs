@@ -64,7 +64,8 @@ enum ServiceKind {
 }
 
 const SERVERS_MAX: u32 = 65_536;
-const FORM: &str = "write rate = \"1000 IOPS\", kind = \"flash\" or another kind, or device = \"NAME\"";
+const FORM: &str = "write rate = \"1000 IOPS\", or kind = \"flash\" or another kind; for a drive by its name, \
+                    write device = \"cheetah9lp\" at the top of the file in place of this section";
 
 impl<'de> Deserialize<'de> for DeviceText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

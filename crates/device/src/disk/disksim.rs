@@ -1,0 +1,478 @@
+//! Drives from DiskSim's parameter files: `.diskspecs` with the `.model` and the seek curve that it names.
+//!
+//! ```text
+//!  NAME.diskspecs ── Model = source NAME.model ──> layout, mechanics ── Full seek curve = NAME.seek
+//!        └───────────── text ──> entries (key = value, lists, blocks) ──> Parameters
+//! ```
+//!
+//! The format is libparam's: `key = value` with commas between, values being numbers, words, `[lists]` and
+//! `name { blocks }`; `#` begins a comment. Keys and their meaning: Bucy, Schindler, Schlosser, Ganger et
+//! al., "The DiskSim Simulation Environment Version 4.0 Reference Manual", CMU-PDL-08-101, 2008.
+
+use super::parameters::{
+    Bus, Cache, Kind, Overheads, ParameterError, Parameters, Queue, ReadAhead, Sectors, Zone,
+};
+
+/// Blocks within blocks are read this deep.
+const NESTING_MAX: u32 = 16;
+
+/// What DiskSim can have and is left out here, unless it has these values.
+const LEFT_OUT: [(&str, f64); 17] = [
+    ("Per-request overhead time", 0.0),
+    ("Time scale for overheads", 1.0),
+    ("Hold bus entire read xfer", 0.0),
+    ("Hold bus entire write xfer", 0.0),
+    ("Allow sneaky full read hits", 0.0),
+    ("Allow sneaky partial read hits", 0.0),
+    ("Allow sneaky intermediate read hits", 0.0),
+    ("Allow write prebuffering", 0.0),
+    ("Preseeking level", 0.0),
+    ("Minimum read-ahead (blks)", 0.0),
+    ("Read completion overhead", 0.0),
+    ("Write completion overhead", 0.0),
+    ("Data preparation overhead", 0.0),
+    ("Read disconnect afterread", 0.0),
+    ("Read disconnect afterwrite", 0.0),
+    ("Write disconnect overhead", 0.0),
+    ("Minimum seek delay", 0.0),
+];
+
+/// A drive that was read, and what of it could not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The drive.
+    pub parameters: Parameters,
+    /// `key = value` of what DiskSim would simulate and this model leaves out.
+    pub left_out: Vec<String>,
+}
+
+/// A drive as DiskSim describes it. `text` is the `.diskspecs` file; `file` gives the content of the files
+/// that it names.
+///
+/// # Errors
+/// If a text is not in the format, a key is missing, or the drive has something that is not modelled here
+/// (sparing by track, cylinder switching by serpentine, access without rotational latency, a seek curve
+/// given by a formula); the key is named.
+pub fn import(
+    text: &str,
+    mut file: impl FnMut(&str) -> Result<String, ParameterError>,
+) -> Result<Imported, ParameterError> {
+    let (name, spec) = first_block(text)?;
+    let model_text = match spec.find("Model")? {
+        Value::Word(word) => Some(file(source(word, "Model")?)?),
+        _ => None,
+    };
+    let model = match (&model_text, spec.find("Model")?) {
+        (Some(text), _) => first_block(text)?.1,
+        (None, Value::Block(_, block)) => block.clone(),
+        (None, _) => return Err(refuse("Model", "it is neither a file nor a block", "correct the file")),
+    };
+    let mechanics = model.block("Mechanical Model", "dm_mech_g1")?;
+    let curve = match mechanics.word("Seek type")? {
+        "extracted" | "5" => file(mechanics.word("Full seek curve")?)?,
+        other => {
+            let problem = format!("a seek curve of type {other} is not modelled");
+            return Err(refuse("Seek type", &problem, "give measured points, `Seek type = extracted`"));
+        }
+    };
+    for key in ["Immediate buffer read", "Immediate buffer write"] {
+        if spec.number(key)? != 0.0 {
+            let remedy = "only drives that begin with the first sector are modelled";
+            return Err(refuse(key, "access to the sectors in any order is not modelled", remedy));
+        }
+    }
+    let (spare_range_cylinders, zone) = layout(model.block("Layout Model", "dm_layout_g1")?)?;
+    let parameters = Parameters {
+        kind: Kind::Disk,
+        description: name,
+        sources: vec!["DiskSim parameter files".to_owned()],
+        sector_bytes: 512,
+        heads: model.whole("Number of data surfaces")?,
+        cylinders: model.whole("Number of cylinders")?,
+        capacity_sectors: model.whole("Block count")?,
+        rpm: mechanics.whole("Rotation speed (in rpms)")?,
+        spare_range_cylinders,
+        head_switch_ns: mechanics.nanos("Head switch time")?,
+        write_settle_ns: mechanics.nanos("Add. write settling delay")?,
+        resettle_ns: None,
+        seek_ns: seek_points(&curve)?,
+        bus: Bus { sector_ns: spec.nanos("Bulk sector transfer time")? },
+        overhead_ns: overheads(&spec)?,
+        cache: cache(&spec)?,
+        queue: Queue::default(),
+        zone,
+    };
+    parameters.validate()?;
+    Ok(Imported { parameters, left_out: left_out(&spec) })
+}
+
+fn left_out(spec: &Block<'_>) -> Vec<String> {
+    let differs = |(key, default): &(&str, f64)| {
+        let word = spec.word(key).ok()?;
+        (word.parse() != Ok(*default)).then(|| format!("{key} = {word}"))
+    };
+    LEFT_OUT.iter().filter_map(differs).collect()
+}
+
+fn overheads(spec: &Block<'_>) -> Result<Overheads, ParameterError> {
+    Ok(Overheads {
+        read_hit_after_read: spec.nanos("Read hit over. after read")?,
+        read_hit_after_write: spec.nanos("Read hit over. after write")?,
+        read_miss_after_read: spec.nanos("Read miss over. after read")?,
+        read_miss_after_write: spec.nanos("Read miss over. after write")?,
+        write_hit_after_read: spec.nanos("Write hit over. after read")?,
+        write_hit_after_write: spec.nanos("Write hit over. after write")?,
+        write_miss_after_read: spec.nanos("Write miss over. after read")?,
+        write_miss_after_write: spec.nanos("Write miss over. after write")?,
+    })
+}
+
+fn cache(spec: &Block<'_>) -> Result<Cache, ParameterError> {
+    let flag = |key: &str| spec.number(key).map(|number| number != 0.0);
+    let read_ahead = match spec.word("Buffer continuous read")? {
+        "0" => ReadAhead::None,
+        "1" => ReadAhead::Track,
+        "2" => ReadAhead::Cylinder,
+        "3" => ReadAhead::Segment,
+        "4" => ReadAhead::NextTrack,
+        other => {
+            let problem = format!("{other} is no way of reading ahead");
+            return Err(refuse("Buffer continuous read", &problem, "give 0 to 4"));
+        }
+    };
+    Ok(Cache {
+        read: flag("Enable caching in buffer")?,
+        segments: spec.whole("Number of buffer segments")?,
+        segment_sectors: spec.whole("Segment size (in blks)")?,
+        read_ahead,
+        read_ahead_sectors_max: spec.whole("Maximum read-ahead (blks)")?,
+        read_ahead_on_hit: flag("Read-ahead on idle hit")?,
+        almost_read_hits: flag("Allow almost read hits")?,
+        free_reads: flag("Read any free blocks")?,
+        read_hits_on_write_data: flag("Allow read hits on write data")?,
+        write_buffering: flag("Fast write level")?,
+        ..Cache::default()
+    })
+}
+
+/// The length of a spare range if there are any, and the zones.
+fn layout(layout: &Block<'_>) -> Result<(Option<u32>, Vec<Zone>), ParameterError> {
+    if layout.number("LBN-to-PBN mapping scheme")? != 0.0 {
+        let problem = "only tracks that follow each other cylinder by cylinder are modelled";
+        return Err(refuse("LBN-to-PBN mapping scheme", problem, "give 0"));
+    }
+    let (range, has_spares) = match layout.word("Sparing scheme used")? {
+        "0" | "7" => (None, false),
+        "2" => (Some(1), true),
+        "8" => (Some(layout.whole("Rangesize for sparing")?), true),
+        "9" => (None, true),
+        other => {
+            let problem = format!("sparing scheme {other} is not modelled");
+            return Err(refuse("Sparing scheme used", &problem, "schemes 0, 2, 7, 8 and 9 are"));
+        }
+    };
+    let Value::List(zones) = layout.find("Zones")? else {
+        return Err(refuse("Zones", "it is no list", "correct the file"));
+    };
+    let mut read = Vec::with_capacity(zones.len());
+    for zone in zones {
+        let Value::Block(_, zone) = zone else {
+            return Err(refuse("Zones", "an element is no block", "correct the file"));
+        };
+        let mut slipped = match zone.find("slips")? {
+            Value::List(slips) => {
+                slips.iter().map(|slip| slip.whole("slips")).collect::<Result<Vec<u64>, _>>()?
+            }
+            _ => return Err(refuse("slips", "it is no list", "correct the file")),
+        };
+        slipped.sort_unstable();
+        slipped.dedup();
+        read.push(Zone {
+            cylinders: (zone.whole("First cylinder number")?, zone.whole("Last cylinder number")?),
+            sectors_per_track: zone.whole("Blocks per track")?,
+            track_skew_sectors: zone.sectors("Skew for track switch")?,
+            cylinder_skew_sectors: zone.sectors("Skew for cylinder switch")?,
+            offset_sectors: zone.sectors("Offset of first block")?,
+            reserved_sectors: zone.whole("Empty space at zone front")?,
+            spare_sectors: if has_spares { zone.whole("Number of spares")? } else { 0 },
+            slipped,
+        });
+    }
+    Ok((range, read))
+}
+
+/// `distance, milliseconds` on each line; lines of text before them are passed over.
+fn seek_points(text: &str) -> Result<Vec<(u32, u64)>, ParameterError> {
+    let mut points = Vec::new();
+    for line in text.lines() {
+        let Some((distance, time)) = line.split_once(',') else { continue };
+        let distance = Value::Word(distance.trim()).whole("Full seek curve")?;
+        points.push((distance, nanos(time.trim(), "Full seek curve")?));
+    }
+    Ok(points)
+}
+
+/// A block of entries, in the order of the file.
+#[derive(Clone, Debug)]
+struct Block<'t> {
+    entries: Vec<(&'t str, Value<'t>)>,
+}
+
+#[derive(Clone, Debug)]
+enum Value<'t> {
+    Word(&'t str),
+    List(Vec<Value<'t>>),
+    /// With the name before it.
+    Block(&'t str, Block<'t>),
+}
+
+impl<'t> Block<'t> {
+    fn find(&self, key: &str) -> Result<&Value<'t>, ParameterError> {
+        let entry = self.entries.iter().find(|(name, _)| *name == key);
+        entry.map(|(_, value)| value).ok_or_else(|| refuse(key, "the key is missing", "correct the file"))
+    }
+
+    fn word(&self, key: &str) -> Result<&'t str, ParameterError> {
+        match self.find(key)? {
+            Value::Word(word) => Ok(word),
+            _ => Err(refuse(key, "a number or a word is needed", "correct the file")),
+        }
+    }
+
+    fn block(&self, key: &str, kind: &str) -> Result<&Self, ParameterError> {
+        match self.find(key)? {
+            Value::Block(name, block) if *name == kind => Ok(block),
+            _ => Err(refuse(key, &format!("only {kind} is modelled"), "correct the file")),
+        }
+    }
+
+    fn number(&self, key: &str) -> Result<f64, ParameterError> {
+        let word = self.word(key)?;
+        word.parse().map_err(|_| refuse(key, &format!("{word} is no number"), "correct the file"))
+    }
+
+    fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ParameterError> {
+        self.find(key)?.whole(key)
+    }
+
+    fn nanos(&self, key: &str) -> Result<u64, ParameterError> {
+        nanos(self.word(key)?, key)
+    }
+
+    fn sectors(&self, key: &str) -> Result<Sectors, ParameterError> {
+        // Thousandths of a sector, as nanoseconds are millionths of a millisecond.
+        let millionths = nanos(self.word(key)?, key)?;
+        if millionths % 1_000 != 0 {
+            return Err(refuse(key, "it is finer than a thousandth of a sector", "round it"));
+        }
+        Ok(Sectors(millionths / 1_000))
+    }
+}
+
+impl Value<'_> {
+    fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ParameterError> {
+        let number = match self {
+            Value::Word(word) => word.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()),
+            _ => None,
+        };
+        number.ok_or_else(|| refuse(key, "a whole number is needed", "correct the file"))
+    }
+}
+
+/// Milliseconds with at most six decimals that are not zero.
+fn nanos(text: &str, key: &str) -> Result<u64, ParameterError> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part = part.trim_end_matches('0');
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let exact = part.len() <= 6 && whole.len() <= 9 && digits(whole) && digits(part);
+    let parsed = exact.then(|| format!("{whole}{part:0<6}").parse().ok()).flatten();
+    parsed.ok_or_else(|| refuse(key, &format!("{text} is no number of at most six decimals"), "correct it"))
+}
+
+fn source<'t>(word: &'t str, key: &str) -> Result<&'t str, ParameterError> {
+    let name = word.strip_prefix("source").map(str::trim).filter(|name| !name.is_empty());
+    name.ok_or_else(|| refuse(key, "no file is named", "write `source FILE`"))
+}
+
+fn refuse(key: &str, problem: &str, remedy: &str) -> ParameterError {
+    ParameterError::value(key, problem, remedy)
+}
+
+/// The first block of a file, with the name that it is given.
+fn first_block(text: &str) -> Result<(String, Block<'_>), ParameterError> {
+    let mut reader = Reader { text, at: 0 };
+    let head = reader.until("{");
+    let name = head.split_whitespace().last().unwrap_or_default().to_owned();
+    reader.expect('{')?;
+    Ok((name, reader.block(0)?))
+}
+
+/// Reads libparam's format.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// Entries up to and with the closing brace.
+    fn block(&mut self, depth: u32) -> Result<Block<'t>, ParameterError> {
+        let mut entries = Vec::new();
+        loop {
+            self.skip_space();
+            if self.take('}') {
+                return Ok(Block { entries });
+            }
+            let key = self.until("={}");
+            self.expect('=')?;
+            entries.push((key, self.value(depth)?));
+        }
+    }
+
+    /// A value, and the comma after it if there is one.
+    fn value(&mut self, depth: u32) -> Result<Value<'t>, ParameterError> {
+        if depth > NESTING_MAX {
+            return Err(self.syntax("blocks stand in blocks too deep"));
+        }
+        self.skip_space();
+        let value = if self.take('[') {
+            let mut values = Vec::new();
+            loop {
+                self.skip_space();
+                if self.take(']') {
+                    break Value::List(values);
+                }
+                values.push(self.value(depth + 1)?);
+            }
+        } else {
+            let word = self.until(",{}[]");
+            match self.take('{') {
+                true => Value::Block(word, self.block(depth + 1)?),
+                false if word.is_empty() => return Err(self.syntax("a value is missing")),
+                false => Value::Word(word),
+            }
+        };
+        self.skip_space();
+        self.take(',');
+        Ok(value)
+    }
+
+    /// The text before the next of `ends` or the next comment, without space around it.
+    fn until(&mut self, ends: &str) -> &'t str {
+        self.skip_space();
+        let rest = &self.text[self.at..];
+        let length = rest.find(|c| c == '#' || ends.contains(c)).unwrap_or(rest.len());
+        self.at += length;
+        self.skip_space();
+        rest[..length].trim()
+    }
+
+    fn skip_space(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            if !trimmed.starts_with('#') {
+                return;
+            }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.text[self.at..].starts_with(wanted);
+        self.at += if found { wanted.len_utf8() } else { 0 };
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), ParameterError> {
+        if self.take(wanted) { Ok(()) } else { Err(self.syntax(&format!("`{wanted}` is missing"))) }
+    }
+
+    fn syntax(&self, problem: &str) -> ParameterError {
+        let line = self.text[..self.at].matches('\n').count() + 1;
+        ParameterError::Syntax(format!("line {line}: {problem}; correct the file, or name a .diskspecs file"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SPEC: &str = include_str!("../../tests/data/import/small.diskspecs");
+    const MODEL: &str = include_str!("../../tests/data/import/small.model");
+    const SEEK: &str = include_str!("../../tests/data/import/small.seek");
+
+    fn files(name: &str) -> Result<String, ParameterError> {
+        match name {
+            "small.model" => Ok(MODEL.to_owned()),
+            "small.seek" => Ok(SEEK.to_owned()),
+            other => Err(refuse("Model", &format!("{other} is not there"), "name another")),
+        }
+    }
+
+    #[test]
+    fn a_drive_is_read_with_the_files_that_it_names() {
+        let Imported { parameters: drive, left_out } = import(SPEC, files).expect("it is a drive");
+        assert!(left_out.is_empty());
+        assert_eq!(drive.description, "SMALL_drive");
+        assert_eq!((drive.heads, drive.cylinders, drive.capacity_sectors, drive.rpm), (2, 100, 1_900, 7_200));
+        assert_eq!(drive.seek_ns, [(1, 1_062_000), (10, 2_000_500), (99, 12_742_000)]);
+        assert_eq!(drive.bus.sector_ns, 101_000);
+        assert_eq!(drive.overhead_ns.write_miss_after_read, 493_860);
+        assert_eq!(drive.spare_range_cylinders, Some(5));
+        assert_eq!(drive.cache.read_ahead, ReadAhead::Segment);
+        assert!(drive.cache.write_buffering && drive.cache.free_reads && !drive.cache.almost_read_hits);
+        let zone = &drive.zone[1];
+        assert_eq!((zone.cylinders, zone.spare_sectors), ((50, 99), 4));
+        assert_eq!((zone.track_skew_sectors, zone.slipped.as_slice()), (Sectors(2_500), [7, 12].as_slice()));
+    }
+
+    #[test]
+    fn what_is_not_modelled_is_refused_by_its_key() {
+        let spec = |from: &str, to: &str| import(&SPEC.replace(from, to), files).unwrap_err().to_string();
+        let model = |from: &str, to: &str| {
+            let changed = MODEL.replace(from, to);
+            let file = |name: &str| if name == "small.model" { Ok(changed.clone()) } else { files(name) };
+            import(SPEC, file).unwrap_err().to_string()
+        };
+        assert!(
+            spec("Immediate buffer read = 0", "Immediate buffer read = 1")
+                .starts_with("Immediate buffer read: ")
+        );
+        assert!(
+            spec("Segment size (in blks)", "Segment size")
+                .starts_with("Segment size (in blks): the key is missing")
+        );
+        assert!(
+            spec("transfer time = 0.101", "transfer time = 0.1010001")
+                .starts_with("Bulk sector transfer time: ")
+        );
+        assert!(spec("small.model", "other.model").contains("other.model is not there"));
+        assert!(spec("{", "").starts_with("line "));
+        assert!(model("scheme used = 8", "scheme used = 3").starts_with("Sparing scheme used: "));
+        assert!(model("mapping scheme = 0", "mapping scheme = 1").starts_with("LBN-to-PBN mapping scheme: "));
+        assert!(model("Seek type = extracted", "Seek type = hpl").starts_with("Seek type: "));
+        assert!(model("dm_layout_g1 {", "dm_layout_g4 {").starts_with("Layout Model: "));
+        assert!(model("data surfaces = 2", "data surfaces = 0").starts_with("heads: "));
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let spec = SPEC.replace("Fast write", "Preseeking level = 1,\n Fast write");
+        let imported = import(&spec, files).expect("it is a drive");
+        assert_eq!(imported.left_out, ["Preseeking level = 1"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(
+            text in "[a-z={}\\[\\],# \n0-9.]{0,200}", cut in any::<prop::sample::Index>(), junk in ".{0,6}"
+        ) {
+            let _ = import(&text, |_| Ok(text.clone()));
+            let mut changed = MODEL.to_owned();
+            changed.insert_str(cut.index(MODEL.len()), &junk);
+            let _ = import(SPEC, |name| if name == "small.model" { Ok(changed.clone()) } else { files(name) });
+        }
+    }
+}
