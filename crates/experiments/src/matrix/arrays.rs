@@ -27,11 +27,12 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
         names = scenario.flow_names().into();
         let fairio = trial(context, &scenario, Changes { scheduler: Some(fairio()?), ..Changes::default() })?;
         let plain = scenario.with_scheduler("fcfs").map(|plain| trial(context, &plain, Changes::default()));
-        let plain = plain.ok_or_else(|| ExperimentError::Other("there is no scheduler fcfs".to_owned()))??;
-        let weights: Vec<f64> =
-            fairio.summary.flows.iter().map(|flow| f64::from(flow.weight)).collect();
+        let plain =
+            plain.ok_or_else(|| ExperimentError::Other("there is no scheduler fcfs".to_owned()))??;
+        let weights: Vec<f64> = fairio.summary.flows.iter().map(|flow| f64::from(flow.weight)).collect();
         let off = errors(&shares(&fairio), &weights);
-        for ((name, (share, off)), weight) in names.iter().zip(shares(&fairio).iter().zip(&off)).zip(&weights) {
+        for ((name, (share, off)), weight) in names.iter().zip(shares(&fairio).iter().zip(&off)).zip(&weights)
+        {
             study.check(Check::at_most(
                 format!("RAID-{level}: {name} is within 10 % of its share of disk time"),
                 off.abs(),
@@ -39,10 +40,19 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
                 "%",
             ));
             let fair = 100.0 * weight / weights.iter().sum::<f64>();
-            rows.push(vec![format!("RAID-{level}"), name.clone(), number(fair), number(100.0 * share), number(*off)]);
+            rows.push(vec![
+                format!("RAID-{level}"),
+                name.clone(),
+                number(fair),
+                number(100.0 * share),
+                number(*off),
+            ]);
         }
         series.push((format!("RAID-{level}"), shares(&fairio).iter().map(|share| 100.0 * share).collect()));
-        series.push((format!("RAID-{level}, FCFS"), shares(&plain).iter().map(|share| 100.0 * share).collect()));
+        series.push((
+            format!("RAID-{level}, FCFS"),
+            shares(&plain).iter().map(|share| 100.0 * share).collect(),
+        ));
         let (with, without) = (fairio.summary.served_iops, plain.summary.served_iops);
         totals.push(vec![
             format!("RAID-{level}"),
@@ -52,11 +62,7 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
         ]);
     }
     study.table("Disk time under FAIRIO", &["array", "class", "promised, %", "got, %", "off, %"], rows);
-    study.table(
-        "Requests per second of all classes",
-        &["array", "FCFS", "FAIRIO", "difference, %"],
-        totals,
-    );
+    study.table("Requests per second of all classes", &["array", "FCFS", "FAIRIO", "difference, %"], totals);
     study.note(
         "Requests per second are no measure of loss here: FAIRIO gives dear requests their share of disks, and FCFS gives \
          each class the same number of requests. What the disks spend is the same.",

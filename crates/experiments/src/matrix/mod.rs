@@ -54,3 +54,26 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         run: flash::run,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+
+    #[test]
+    fn loads_are_scenarios() {
+        for (name, text) in [
+            ("nested-flash-gc.toml", include_str!("../../../../experiments/nested-flash-gc.toml")),
+            ("fairio-raid.toml", include_str!("../../../../experiments/fairio-raid.toml")),
+            ("matrix-traces.toml", include_str!("../../../../experiments/matrix-traces.toml")),
+        ] {
+            let parsed = Context::default().scenario(name, text);
+            assert!(
+                parsed.is_ok(),
+                "{name}: {}",
+                parsed.err().map(|error| error.to_string()).unwrap_or_default()
+            );
+        }
+        assert_eq!(EXPERIMENTS.len(), 5);
+    }
+}

@@ -7,8 +7,11 @@ use crate::{Context, ExperimentError, Study};
 
 const TEXT: &str = include_str!("../../../../experiments/matrix-traces.toml");
 
-/// Pairs of traces that are run together: the flow whose load each replaces, file and format.
-const REAL: [(&str, [(&str, &str, &str); 2]); 3] = [
+/// A trace in the place of a flow's load: flow, file, format.
+type Replacement = (&'static str, &'static str, &'static str);
+
+/// Pairs of traces that are run together.
+const REAL: [(&str, [Replacement; 2]); 3] = [
     (
         "WebSearch1 and Financial1",
         [
