@@ -76,10 +76,10 @@ pub(crate) fn run(args: &ReproduceArgs) -> u8 {
         bar.set_message(experiment.id);
         bar.inc(1);
     };
-    // Live ones have the machine to themselves: they keep real time.
+    // Live ones keep real time, so they come last, and need little of a processor, so they go side by side.
     let (live, simulated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|it| live::is_live(it));
     let mut results = run_all(&simulated, &context, threads, &told);
-    results.extend(run_all(&live, &context, NonZeroUsize::MIN, &told));
+    results.extend(run_all(&live, &context, NonZeroUsize::new(live.len()).unwrap_or(threads), &told));
     bar.finish_and_clear();
     if let Some(problem) = save(args, &results, &context) {
         eprintln!("error: {problem}");

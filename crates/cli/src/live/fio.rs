@@ -56,7 +56,7 @@ fn parse(output: &[u8]) -> Option<Measured> {
         sum_ms += count * latency.unwrap_or(0.0) / 1e6;
     }
     let mean_ms = if requests > 0.0 { sum_ms / requests } else { f64::NAN };
-    Some(Measured { iops: requests / seconds, mean_ms, latencies_us: Vec::new() })
+    Some(Measured { iops: requests / seconds, mean_ms, late_ms: 0.0, latencies_us: Vec::new() })
 }
 
 /// `job_runtime` is the sum over threads where they are reported as a group.

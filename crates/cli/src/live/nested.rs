@@ -12,7 +12,7 @@ use super::rig::{self, Client, Pair};
 const PRXY: &str = include_str!("../../../../experiments/live/nested-prxy.toml");
 const BOTH: &str = include_str!("../../../../experiments/live/nested-prxy-proj.toml");
 /// Length of the runs, as the scenarios say.
-const SECONDS: f64 = 60.0;
+const SECONDS: f64 = 40.0;
 /// The bound of the innermost class.
 const INNERMOST_US: u64 = 20_000;
 
@@ -34,16 +34,19 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
                 let (live, twin) = (within(pair), 100.0 * pair.twin.within_latency.unwrap_or(f64::NAN));
                 let (paper, check) = held(part, scheduler, pair, live, bound);
                 study.check(check);
-                study.check(Check::within_percent(
-                    format!(
-                        "{part}, {}, {scheduler}: live within 10 % of its twin, share within 20 ms",
-                        pair.name
-                    ),
-                    live,
-                    twin,
-                    10.0,
-                    "%",
-                ));
+                study.check(
+                    Check::within_percent(
+                        format!(
+                            "{part}, {}, {scheduler}: live within 10 % of its twin, share within 20 ms",
+                            pair.name
+                        ),
+                        live,
+                        twin,
+                        10.0,
+                        "%",
+                    )
+                    .because(&rig::disturbance(&pairs)),
+                );
                 table.push(vec![
                     part.to_owned(),
                     pair.name.clone(),
@@ -80,20 +83,25 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
         "twin, mean ms",
     ];
     study.table("Share of requests answered within 20 ms", &heads, table);
+    notes(&mut study);
+    Ok(study)
+}
+
+fn notes(study: &mut Study) {
     study.note(
         "The traces of Microsoft's servers may not be passed on. Generated ones stand in: prxy 300 IOPS in bursts, eight \
          ON/OFF sources, slowed down to a third (a quarter); proj 25 IOPS from one ON/OFF source that is on a tenth of the \
-         time, with bursts of 250 IOPS. Rates are those of figures 4.10 and 4.12, lengths of bursts are chosen.",
+         time, with bursts of 250 IOPS. Rates are those of figures 4.10 and 4.12, over the run; lengths of bursts are chosen.",
     );
     study.note("The disk is emulated: 100 requests a second, one at a time, none answered from a cache.");
-    Ok(study)
 }
 
 /// What the paper has, and whether ours does.
 fn held(part: &str, scheduler: &str, pair: &Pair, live: f64, bound: f64) -> (String, Check) {
-    let why = "Not met with these stand-ins: on this disk a request takes 10 ms without exception and is not interrupted, \
-               so of three requests that come together one is late by 20 ms whatever the order; the paper's disk \
-               answered some from its cache.";
+    let why = "Not met with these stand-ins; where the twin says the same, the load is the reason and not the gateway. The \
+               load is the whole disk (100 IOPS), the outer classes admit 110 and 120 IOPS, and under EDF an outer \
+               request that has waited nearly its second goes before a new one of the innermost class. The paper's \
+               disk did more than its 100 random IOPS where requests lay near each other.";
     match scheduler {
         "nested" => (
             format!("{bound}"),
@@ -153,9 +161,15 @@ fn generated(arrivals: Arrivals, slower: f64, seed: u64) -> Result<Vec<TraceRequ
     };
     let generator = Generator::new(&parameters, seed)
         .map_err(|error| ExperimentError::Other(format!("the stand-in for a trace: {error}")))?;
-    let slowed = generator.map(|request| {
-        let at = (request.at.as_nanos() as f64 * slower) as u64;
-        TraceRequest { at: Time::from_nanos(at), ..request }
+    // A mean is one of the long run; the papers' means are those of the traces as they were played. So the run is
+    // stretched to hold exactly as many requests as its mean rate says.
+    let wanted = (arrivals.iops() / slower * SECONDS) as usize;
+    let requests: Vec<TraceRequest> = generator.take(wanted + 1).collect();
+    let last = requests.last().map_or(1, |request| request.at.as_nanos()).max(1);
+    let factor = SECONDS * 1e9 / last as f64;
+    let stretched = requests.iter().take(wanted).map(|request| {
+        let at = (request.at.as_nanos() as f64 * factor) as u64;
+        TraceRequest { at: Time::from_nanos(at), ..*request }
     });
-    Ok(slowed.take_while(|request| (request.at.as_nanos() as f64) < SECONDS * 1e9).collect())
+    Ok(stretched.collect())
 }

@@ -69,7 +69,8 @@ impl Played {
         let mean_ms = self.mean_us() / 1e3;
         // What came within the duration; a backlog is answered after it.
         let lasted = self.lasted.max(duration).as_secs_f64();
-        Measured { iops: done as f64 / lasted, mean_ms, latencies_us: self.latencies_us }
+        let late_ms = self.late_us_max as f64 / 1e3;
+        Measured { iops: done as f64 / lasted, mean_ms, late_ms, latencies_us: self.latencies_us }
     }
 
     /// The mean latency; 0 if nothing was done.
