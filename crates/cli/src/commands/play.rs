@@ -33,7 +33,7 @@ Latency counts from the moment a request is sent. Addresses are taken modulo the
 pub(crate) struct PlayArgs {
     /// The trace, in any format that `evenkeel trace formats` lists
     trace: PathBuf,
-    /// The server: nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH
+    /// The server: `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`
     #[arg(long, value_name = "URI", value_parser = target)]
     to: Target,
     /// How many times as fast: 2 halves all times, 0.5 and 1/3 slow down
