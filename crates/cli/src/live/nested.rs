@@ -35,14 +35,14 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
                 let (paper, check) = held(part, scheduler, pair, live, bound);
                 study.check(check);
                 study.check(
-                    Check::within_percent(
+                    Check::near(
                         format!(
                             "{part}, {}, {scheduler}: live within 10 % of its twin, share within 20 ms",
                             pair.name
                         ),
                         live,
                         twin,
-                        10.0,
+                        twin / 10.0,
                         "%",
                     )
                     .because(&rig::disturbance(&pairs)),
