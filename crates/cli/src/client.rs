@@ -1,11 +1,14 @@
-//! A blocking NBD client for the demonstration: real connections, real protocol.
+//! A blocking NBD client for the demonstration and for playing traces: real connections, real protocol.
 
 use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use evenkeel_nbd::client::{ExportInfo, Negotiation, SimpleReply, encode_request};
 use evenkeel_nbd::{CommandFlags, RequestHeader};
+
+use crate::live::player::Address;
 
 /// `NBD_CMD_READ`.
 const READ: u16 = 0;
@@ -13,18 +16,40 @@ const READ: u16 = 0;
 /// One negotiated connection. A clone of the socket may send while the original receives.
 #[derive(Debug)]
 pub(crate) struct Client {
-    socket: UnixStream,
+    socket: Socket,
     pub(crate) export: ExportInfo,
 }
 
 /// The sending side of a connection.
 #[derive(Debug)]
-pub(crate) struct Sender(UnixStream);
+pub(crate) struct Sender(Socket);
+
+/// Either kind of connection.
+#[derive(Debug)]
+enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
 
 impl Client {
     /// Connects to the gateway's socket and negotiates `export`.
     pub(crate) fn connect(path: &Path, export: &str) -> io::Result<Self> {
-        let mut socket = UnixStream::connect(path)?;
+        Self::negotiate(Socket::Unix(UnixStream::connect(path)?), export)
+    }
+
+    /// Connects to `address` and negotiates `export`.
+    pub(crate) fn connect_to(address: &Address, export: &str) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => Self::connect(path, export),
+            Address::Tcp(host, port) => {
+                let socket = TcpStream::connect((host.as_str(), *port))?;
+                socket.set_nodelay(true)?;
+                Self::negotiate(Socket::Tcp(socket), export)
+            }
+        }
+    }
+
+    fn negotiate(mut socket: Socket, export: &str) -> io::Result<Self> {
         let mut negotiation = Negotiation::new(export);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
         let mut piece = [0; 4096];
@@ -63,7 +88,36 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Waits for the next reply, takes as many bytes of data as `bytes` says for its cookie, and returns cookie and
+    /// error. A cookie for which it says `None` ends in an error.
+    pub(crate) fn receive(
+        &mut self,
+        bytes: impl Fn(u64) -> Option<usize>,
+        data: &mut Vec<u8>,
+    ) -> io::Result<(u64, u32)> {
+        let mut header = [0; SimpleReply::LEN];
+        self.socket.read_exact(&mut header)?;
+        let reply = SimpleReply::decode(&header)
+            .ok_or_else(|| io::Error::other("the server sent something that is no reply"))?;
+        let length = bytes(reply.cookie)
+            .ok_or_else(|| io::Error::other("the server answered a request that was not sent"))?;
+        if reply.error == 0 {
+            data.resize(length, 0);
+            self.socket.read_exact(data)?;
+        }
+        Ok((reply.cookie, reply.error))
+    }
+}
+
 impl Sender {
+    /// Sends one request, and zeros as its payload.
+    pub(crate) fn send(&mut self, header: &RequestHeader, payload: u32) -> io::Result<()> {
+        let mut bytes = encode_request(header).to_vec();
+        bytes.resize(bytes.len() + payload as usize, 0);
+        self.0.write_all(&bytes)
+    }
+
     /// Sends reads of `length` bytes with these cookies and offsets, all in one go.
     pub(crate) fn send_reads(
         &mut self,
@@ -81,6 +135,44 @@ impl Sender {
     /// Ends the connection in both directions.
     pub(crate) fn close(&self) {
         // It may be closed already.
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
+        let _ = self.0.shutdown();
+    }
+}
+
+impl Socket {
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(socket) => socket.try_clone().map(Self::Unix),
+            Self::Tcp(socket) => socket.try_clone().map(Self::Tcp),
+        }
+    }
+
+    fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.shutdown(Shutdown::Both),
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.read(bytes),
+            Self::Tcp(socket) => socket.read(bytes),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.write(bytes),
+            Self::Tcp(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

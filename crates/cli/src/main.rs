@@ -13,6 +13,8 @@
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?
+//!                           ├─ reproduce  the papers' experiments; live ones through the gateway
+//!                           ├─ play    a trace against an NBD server
 //!                           └─ demo    see what scheduling does
 //! ```
 
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 mod client;
 mod commands;
 mod demo;
+mod live;
 mod report;
 mod serve;
 mod simulate;

@@ -4,11 +4,12 @@ use crate::Experiment;
 
 /// Every experiment.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers: [&'static [Experiment]; 4] = [
+    let papers: [&'static [Experiment]; 5] = [
         crate::pclock::EXPERIMENTS,
         crate::nested::EXPERIMENTS,
         crate::fairio::EXPERIMENTS,
         crate::jain::EXPERIMENTS,
+        crate::matrix::EXPERIMENTS,
     ];
     papers.into_iter().flatten()
 }

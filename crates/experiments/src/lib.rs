@@ -19,6 +19,7 @@ mod catalogue;
 mod fairio;
 mod jain;
 mod nested;
+mod matrix;
 mod pclock;
 pub mod study;
 mod work;

@@ -9,6 +9,7 @@ mod config;
 mod device;
 mod hybrid;
 mod plan;
+mod play;
 mod replay;
 mod reproduce;
 mod schedulers;
@@ -52,6 +53,8 @@ enum Command {
     Compare(crate::simulate::CompareArgs),
     /// Run the papers' experiments again, and check what must hold of each
     Reproduce(reproduce::ReproduceArgs),
+    /// Play a trace against an NBD server, each request at its instant
+    Play(play::PlayArgs),
     /// Show three tenants on one store, without and with scheduling
     Demo(crate::demo::DemoArgs),
 }
@@ -73,6 +76,7 @@ pub(crate) fn run() -> u8 {
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Play(args) => play::run(&args),
         Command::Demo(args) => crate::demo::run(&args),
     }
 }

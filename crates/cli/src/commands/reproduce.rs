@@ -9,6 +9,7 @@ use evenkeel_experiments::{Context, Experiment, ExperimentError, Study, all, fin
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::live;
 use crate::report::print;
 use crate::text_table::{Align, text_table};
 
@@ -23,12 +24,15 @@ docs/results/reproduction.md is the book of the results. Two runs give the same 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct ReproduceArgs {
-    /// Which experiments: names as `--list` shows them, the beginning of names (`pclock`), or `all`
+    /// Which experiments: names as `--list` shows them, the beginning of names (`pclock`), `all`, or `live`
     #[arg(required_unless_present_any = ["list", "quick"], value_name = "ID")]
     ids: Vec<String>,
     /// List the experiments, and run nothing
     #[arg(long)]
     list: bool,
+    /// The live ones too: through the gateway, over NBD, with fio; in real time
+    #[arg(long, conflicts_with = "quick")]
+    live: bool,
     /// Only the quick ones: all of them in less than a minute
     #[arg(long)]
     quick: bool,
@@ -68,10 +72,14 @@ pub(crate) fn run(args: &ReproduceArgs) -> u8 {
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    let results = run_all(&chosen, &context, threads, &|experiment| {
+    let told = |experiment: &'static Experiment| {
         bar.set_message(experiment.id);
         bar.inc(1);
-    });
+    };
+    // Live ones keep real time, so they come last, and need little of a processor, so they go side by side.
+    let (live, simulated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|it| live::is_live(it));
+    let mut results = run_all(&simulated, &context, threads, &told);
+    results.extend(run_all(&live, &context, NonZeroUsize::new(live.len()).unwrap_or(threads), &told));
     bar.finish_and_clear();
     if let Some(problem) = save(args, &results, &context) {
         eprintln!("error: {problem}");
@@ -89,18 +97,29 @@ pub(crate) fn run(args: &ReproduceArgs) -> u8 {
 
 type Results = [(&'static Experiment, Result<Study, ExperimentError>)];
 
+/// Every experiment, live ones last.
+fn known() -> impl Iterator<Item = &'static Experiment> {
+    all().chain(live::EXPERIMENTS)
+}
+
+/// The experiments that are asked for, in the order of the request. Live ones only if they are named, or with
+/// `--live`; the beginning of a name, as `pclock`, does not name them.
 fn choose(args: &ReproduceArgs) -> Result<Vec<&'static Experiment>, String> {
+    let everything: &[String] = &["all".to_owned()];
+    let wanted = if args.ids.is_empty() { everything } else { &args.ids };
     let mut chosen: Vec<&'static Experiment> = Vec::new();
-    let wanted: &[String] = &args.ids;
-    let everything = wanted.is_empty() || wanted.iter().any(|id| id == "all");
-    if everything {
-        chosen = all().collect();
-    }
-    for id in wanted.iter().filter(|id| *id != "all") {
-        let found: Vec<_> = match find(id) {
-            Some(experiment) => vec![experiment],
-            None => all().filter(|experiment| experiment.id.starts_with(id.as_str())).collect(),
+    for id in wanted {
+        let is_meant = |experiment: &&'static Experiment| {
+            let is_live = live::is_live(experiment);
+            match id.as_str() {
+                "live" => is_live,
+                _ if experiment.id == id => true,
+                _ if is_live && !(args.live || args.list) => false,
+                "all" => true,
+                beginning => find(beginning).is_none() && experiment.id.starts_with(beginning),
+            }
         };
+        let found: Vec<_> = known().filter(is_meant).collect();
         if found.is_empty() {
             return Err(id.clone());
         }
@@ -124,6 +143,7 @@ fn list(chosen: &[&'static Experiment], as_json: bool) {
                     "title": experiment.title,
                     "source": experiment.source,
                     "quick": experiment.quick,
+                    "live": live::is_live(experiment),
                 })
             })
             .collect();
@@ -151,7 +171,8 @@ fn save(args: &ReproduceArgs, results: &Results, context: &Context) -> Option<St
             return Some(format!("{}: {error}", folder.display()));
         }
     }
-    if done.len() == all().count() {
+    let simulated = done.iter().filter(|(experiment, _)| !live::is_live(experiment)).count();
+    if simulated == all().count() {
         return write::book(folder, &done).err().map(|error| format!("{}: {error}", folder.display()));
     }
     None
