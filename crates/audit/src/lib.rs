@@ -42,4 +42,4 @@ pub use verify::{Expected, Statement, Verification, from_hex, hex, verify};
 pub use writer::{AuditWriter, Limits, Note, signing_key};
 
 /// The version of the log's format that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

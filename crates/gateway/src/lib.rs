@@ -12,6 +12,7 @@ pub mod config;
 mod front;
 mod listener;
 mod mailbox;
+mod pipe;
 mod ring;
 mod server;
 mod store;

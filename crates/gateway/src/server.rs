@@ -25,7 +25,7 @@ use crate::config::{
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
-use crate::store::{Clock, Command, Parts, Store, StoreEnd, VolumeParts};
+use crate::store::{AuditParts, Clock, Command, Parts, Store, StoreEnd, VolumeParts};
 
 /// How long to wait for a store's accounts before giving up on its thread.
 const ACCOUNTS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -135,6 +135,14 @@ pub enum StartError {
         need: Rate,
         /// The stated one.
         capacity: Rate,
+    },
+    /// The audit log cannot be written.
+    #[error("store.{store}.audit: {source}")]
+    Audit {
+        /// The store.
+        store: String,
+        /// Why.
+        source: evenkeel_audit::LogError,
     },
     /// The volumes do not fit on the emulated device.
     #[error(
@@ -342,6 +350,9 @@ fn prepare(
     }
     let depth_control = store.depth_control();
     let start = depth_control.as_ref().map_or(store.depth, DepthControl::depth);
+    let open = |audit| AuditParts::open(audit, &store.name, clock, store.capacity);
+    let audit = store.audit.as_ref().map(open).transpose();
+    let audit = audit.map_err(|source| StartError::Audit { store: store.name.clone(), source })?;
     Ok(Parts {
         name: store.name.clone(),
         clock,
@@ -353,6 +364,7 @@ fn prepare(
         direct: store.direct,
         volumes,
         cpu: store.cpu,
+        audit,
     })
 }
 

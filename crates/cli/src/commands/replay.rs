@@ -33,7 +33,8 @@ pub(super) fn audit_of_trace(trace: &Path, sla: &Path) -> Result<Audit, String> 
     }
     for (volume, number) in volumes.iter().zip(0..) {
         let name = volume.name.as_str().into();
-        let terms = Terms { flow: FlowId(number), at: Time::ZERO, name, slo: volume.slo.clone() };
+        let slo = volume.slo.clone();
+        let terms = Terms { flow: FlowId(number), at: Time::ZERO, name, slo, member: None };
         auditor.on_event(&Event::Configure(terms));
     }
     let known = volumes.len() as u32;

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::admission::{self, Need};
 use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
 
+mod audit;
 mod costs;
 mod depth;
 mod emulate;
@@ -29,6 +30,7 @@ mod schedulers;
 mod sections;
 mod tuning;
 
+pub use audit::AuditConfig;
 pub use emulate::EmulateConfig;
 pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
@@ -144,6 +146,10 @@ pub struct StoreConfig {
     pub cpu: Option<u32>,
     /// The device to imitate in front of the backing.
     pub emulate: Option<EmulateConfig>,
+    /// Where every request is written down.
+    pub audit: Option<AuditConfig>,
+    /// Judge and account for everything, and hold nothing back.
+    pub observe: bool,
 }
 
 /// A dispatch depth that the gateway chooses from what it measures.

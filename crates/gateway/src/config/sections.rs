@@ -17,8 +17,8 @@ use super::suggest::closest;
 use super::table::{Item, Report, Table};
 use super::tuning::TuningItems;
 use super::{
-    Admission, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo, StoreConfig,
-    VolumeConfig,
+    Admission, AuditConfig, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo,
+    StoreConfig, VolumeConfig,
 };
 
 /// A path of a Unix socket has at most this many bytes (`sun_path` less its final zero).
@@ -248,6 +248,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let direct = table.take("direct").and_then(|item| item.flag(report));
     let cpu = table.take("cpu").and_then(|item| item.whole(report, 0..=1023));
     let emulate = table.take("emulate").and_then(|item| EmulateConfig::read(report, &item, folder));
+    let audit = table.take("audit").and_then(|item| AuditConfig::read(report, &item, folder));
+    let observe = table.take("observe").and_then(|item| item.flag(report));
     table.finish(report);
 
     let default_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
@@ -267,6 +269,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         direct: direct.unwrap_or(false),
         cpu,
         emulate,
+        audit,
+        observe: observe.unwrap_or(false),
     };
     StoreDraft { config, path_span }
 }

@@ -116,6 +116,8 @@ fn every_key_is_read() {
             direct: true,
             cpu: Some(0),
             emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
+            audit: None,
+            observe: false,
         }]
     );
     let envelope = Envelope::new(Cost::from_millis(2_500), Rate::from_millis(62_500), Span::from_millis(100));

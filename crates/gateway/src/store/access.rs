@@ -255,6 +255,9 @@ impl Store {
     /// The request is over: into the ledger, and its answer to the client, whose connection is returned.
     fn finish(&mut self, at: Time, record: &Record) -> u32 {
         self.ledger.record(record);
+        if let Some(audit) = &mut self.audit {
+            audit.record(record);
+        }
         if let Some(depth) = self.depth_control.as_mut().and_then(|control| control.handle_record(at, record))
         {
             self.engine.set_depth(depth);

@@ -23,8 +23,9 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use evenkeel_audit::{Change, Terms};
 use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
@@ -39,12 +40,14 @@ use crate::ring::{Completed, Ring, Tag};
 use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
+mod audit;
 mod connection;
 mod faults;
 mod receive;
 mod send;
 
 use access::Slot;
+pub(crate) use audit::AuditParts;
 use connection::Connection;
 pub(crate) use connection::{Permit, Session};
 
@@ -92,6 +95,7 @@ pub(crate) struct Parts {
     pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
+    pub(crate) audit: Option<AuditParts>,
 }
 
 pub(crate) struct VolumeParts {
@@ -143,6 +147,7 @@ pub(crate) struct Store {
     direct: bool,
     depth_control: Option<DepthControl>,
     depth_changes: u64,
+    audit: Option<audit::Audit>,
     /// Names of groups; their flows are numbered behind those of the volumes.
     groups: Vec<String>,
     volumes: Vec<Volume>,
@@ -163,6 +168,12 @@ impl Clock {
 
     pub(crate) fn now(self) -> Time {
         Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The wall time of its start, in nanoseconds after 1970-01-01 UTC.
+    pub(crate) fn epoch_unix_ns(self) -> u64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.saturating_sub(self.0.elapsed()).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -198,6 +209,7 @@ impl Store {
             direct: parts.direct,
             depth_control: parts.depth_control,
             depth_changes: 0,
+            audit: None,
             groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
@@ -209,10 +221,11 @@ impl Store {
             completed: Vec::with_capacity(1024),
             drain_deadline: None,
         };
+        store.start_audit(parts.audit)?;
         let first_group = u32::try_from(parts.volumes.len()).map_err(io::Error::other)?;
         for (number, (name, slo)) in (first_group..).zip(parts.groups) {
             let now = store.clock.now();
-            store.ledger.configure(now, FlowId(number), &slo);
+            store.open_account(now, FlowId(number), &name, &slo, None);
             store.engine.handle_input(now, Input::Add(FlowId(number), slo)).map_err(io::Error::other)?;
             store.groups.push(name);
         }
@@ -226,7 +239,10 @@ impl Store {
     pub(crate) fn run(mut self) -> StoreEnd {
         let result = self.serve().and_then(|()| self.sync());
         self.report_untold_faults();
-        let accounts = self.accounts();
+        let now = self.clock.now();
+        let accounts = self.accounts(now);
+        let audited = self.audit.take().map_or(Ok(()), |audit| audit.close(now));
+        let result = result.and(audited);
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
         if abandoned > 0 || !self.connections.is_empty() {
@@ -260,6 +276,9 @@ impl Store {
                     break;
                 }
             }
+            if let Some(audit) = &mut self.audit {
+                audit.flush();
+            }
             if self.drained() {
                 return Ok(());
             }
@@ -286,12 +305,16 @@ impl Store {
             Command::Serve(session) => self.open_connection(now, session),
             Command::Accounts(answer) => {
                 // The asker may have given up waiting.
-                let _ = answer.try_send(self.accounts());
+                let _ = answer.try_send(self.accounts(now));
                 Ok(())
             }
             Command::Reschedule(scheduler) => {
                 let name = scheduler.name();
-                if let Err(error) = self.engine.replace_scheduler(now, scheduler) {
+                let replaced = self.engine.replace_scheduler(now, scheduler);
+                if let (Ok(()), Some(audit)) = (&replaced, &mut self.audit) {
+                    audit.change(now, Change::Scheduler(name.into()));
+                }
+                if let Err(error) = replaced {
                     tracing::error!(store = %self.name, scheduler = name, %error,
                         "cannot keep the promises of this store; the scheduler stays as it was");
                 }
@@ -308,18 +331,18 @@ impl Store {
     fn add_volume(&mut self, parts: VolumeParts, first_group: u32) -> io::Result<()> {
         let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
         let now = self.clock.now();
-        self.ledger.configure(now, flow, &parts.slo);
-        let group = parts.member.map(|member| FlowId(first_group + member.group as u32));
-        let input = match (group, parts.member) {
-            (Some(group), Some(MemberConfig { weight, limit, .. })) => {
-                Input::Join(flow, Membership { group, weight, limit })
-            }
-            _ => Input::Add(flow, parts.slo),
+        let membership = |MemberConfig { group, weight, limit }: MemberConfig| Membership {
+            group: FlowId(first_group + group as u32),
+            weight,
+            limit,
         };
+        let member = parts.member.map(membership);
+        self.open_account(now, flow, &parts.name, &parts.slo, member);
+        let input = member.map_or(Input::Add(flow, parts.slo), |member| Input::Join(flow, member));
         self.engine.handle_input(now, input).map_err(io::Error::other)?;
         self.volumes.push(Volume {
             name: parts.name.into(),
-            group,
+            group: member.map(|member| member.group),
             export: parts.export,
             slice: parts.slice,
             cost: parts.cost,
@@ -331,6 +354,14 @@ impl Store {
             letting_in: false,
         });
         Ok(())
+    }
+
+    /// Notes in ledger and audit log what a flow is promised.
+    fn open_account(&mut self, at: Time, flow: FlowId, name: &str, slo: &Slo, member: Option<Membership>) {
+        self.ledger.configure(at, flow, slo);
+        if let Some(audit) = &mut self.audit {
+            audit.configure(Terms { flow, at, name: name.into(), slo: slo.clone(), member });
+        }
     }
 
     fn arm_wake(&mut self) -> io::Result<()> {
@@ -346,7 +377,8 @@ impl Store {
         let next = [device, self.engine.poll_timeout()].into_iter().flatten().min();
         let event = next.map(|at| Duration::from_nanos(at.since(self.clock.now()).as_nanos()));
         let deadline = self.drain_deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        [event, deadline].into_iter().flatten().min()
+        let notes = self.audit.as_ref().filter(|audit| audit.is_pending()).map(|_| Duration::from_millis(1));
+        [event, deadline, notes].into_iter().flatten().min()
     }
 
     fn handle_engine_timeout(&mut self, now: Time) {
@@ -356,8 +388,7 @@ impl Store {
         }
     }
 
-    fn accounts(&self) -> Accounts {
-        let now = self.clock.now();
+    fn accounts(&self, now: Time) -> Accounts {
         let first_group = self.volumes.len();
         let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;
