@@ -51,6 +51,10 @@ enum Bench {
     /// Under pclock, under fcfs, and beside nbdkit without QoS on a device of the same speed.
     /// Exit code 0 if everything ran, whether or not the bars were met; the verdicts are printed.
     Isolation(bench::isolation::Options),
+    /// The audit log: requests per second with and without it, by turns.
+    ///
+    /// Exit code 0 if the log costs less than 5 % of the requests per second.
+    Audit(bench::audit::Options),
     /// The scheduling core: time, instructions, allocations and memory of every scheduler.
     ///
     /// One process per figure, repeated in rounds and alternated with a peer if one is given; the least
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Bench(Bench::Nbd(options)) => bench::nbd::run(&options).map(|()| true),
+        Task::Bench(Bench::Audit(options)) => bench::audit::run(&options),
         Task::Bench(Bench::Core(options)) => bench::core::run(&options).map(|()| true),
         Task::Bench(Bench::Isolation(options)) => bench::isolation::run(&options).map(|()| true),
     };

@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod explain;
 mod log;
+mod recording;
 mod report;
 mod segment;
 mod verify;
@@ -34,6 +35,9 @@ pub use error::{LogError, Malformed};
 pub use event::{Change, Event, Terms};
 pub use explain::{Explanation, explain};
 pub use log::Log;
+pub use recording::{
+    Answers, Call, EndReason, RECORDING_VERSION, Recorder, Recording, RecordingEnd, RecordingError,
+};
 pub use report::{Audit, Auditor, BlamedMiss, ClassCounts, FlowAudit};
 pub use segment::{Finding, What, read_segment};
 #[doc(hidden)]

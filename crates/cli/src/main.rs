@@ -7,6 +7,7 @@
 //!                           ├─ trace   look at traces, change and make them
 //!                           ├─ plan    what to promise, what it needs, what to relax
 //!                           ├─ audit, explain  who kept the agreement, and whose doing was it
+//!                           ├─ replay  does the engine do the same again?
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?
@@ -15,6 +16,7 @@
 
 use std::process::ExitCode;
 
+mod admission;
 mod client;
 mod commands;
 mod demo;

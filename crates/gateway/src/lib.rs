@@ -19,4 +19,5 @@ mod store;
 
 pub use backing::BackingError;
 pub use listener::ListenError;
-pub use server::{Accounts, Ended, GroupAccount, Server, StartError, StoreAccount, VolumeAccount};
+pub use server::{Accounts, Ended, GroupAccount, Server, StartError, StoreAccount, VolumeAccount, engine_of};
+pub use store::RecordTo;

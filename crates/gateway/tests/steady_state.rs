@@ -87,6 +87,13 @@ fn thread_named(name: &str) -> i32 {
     let named = |task: &std::fs::DirEntry| {
         std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
     };
-    let mut tasks = std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
-    tasks.find(named).expect("the thread runs").file_name().to_str().unwrap().parse().unwrap()
+    // A thread names itself, some time after it was started.
+    for _ in 0..2_000 {
+        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+        if let Some(task) = tasks.find(named) {
+            return task.file_name().to_str().unwrap().parse().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("no thread is called {name}")
 }

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &AuditArgs) -> u8 {
     }
     let Some(input) = &args.input else { return BAD_INPUT };
     let audit = match &args.sla {
-        Some(sla) => super::replay::audit_of_trace(input, sla),
+        Some(sla) => super::audit_trace::audit_of_trace(input, sla),
         None => audit_of_log(input, Auditor::new()).map_err(|error| {
             let hint = if input.is_file() { "; for a trace, name a configuration with --sla" } else { "" };
             format!("{error}{hint}")
@@ -249,7 +249,10 @@ fn text(audit: &Audit, input: &Path) -> String {
     }
     for (at, records) in &audit.gaps {
         let at = at.since(Time::ZERO).as_secs_f64();
-        let _ = writeln!(text, "INCOMPLETE: {records} requests are missing before {at:.3} s; the writer could not keep up");
+        let _ = writeln!(
+            text,
+            "INCOMPLETE: {records} requests are missing before {at:.3} s; the writer could not keep up"
+        );
     }
     for (at, words) in &audit.changes {
         let _ = writeln!(text, "operator: {words} at {:.3} s", at.since(Time::ZERO).as_secs_f64());

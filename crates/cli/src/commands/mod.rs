@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod audit;
+mod audit_trace;
 mod check;
 mod config;
 mod plan;
@@ -34,6 +35,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Say in sentences what happened to a volume: throttled or slow, whose doing, what to change
     Explain(audit::ExplainArgs),
+    /// Tell an engine again what a recorded one was told, and compare what it does
+    Replay(replay::ReplayArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -54,6 +57,7 @@ pub(crate) fn run() -> u8 {
         Command::Plan(args) => plan::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Explain(args) => audit::run_explain(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

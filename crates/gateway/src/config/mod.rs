@@ -16,9 +16,10 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::admission::{self, Need};
+use evenkeel_core::admission::Need;
 use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, Weight};
 
+mod admission;
 mod audit;
 mod costs;
 mod depth;
@@ -170,6 +171,8 @@ pub enum Admission {
     Refuse,
     /// Start, and say so.
     Warn,
+    /// Start, with those in the background who do not fit any more, in the order of the file.
+    BestEffort,
 }
 
 /// Where pClock's spare capacity goes.
@@ -255,13 +258,7 @@ impl Config {
     pub fn need_of(&self, store: usize) -> Need {
         let promised: Vec<&[Envelope]> =
             self.agreements_of(store).map(|(_, slo)| slo.classes()).filter(|it| !it.is_empty()).collect();
-        let graduated = promised.iter().any(|classes| classes.len() > 1);
-        if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
-            return admission::nested_capacity(&promised);
-        }
-        let envelopes: Vec<Envelope> =
-            promised.iter().filter_map(|classes| classes.first().copied()).collect();
-        admission::required_capacity(&envelopes)
+        self.need_of_classes(store, &promised)
     }
 }
 

@@ -35,6 +35,9 @@ const REQUEST_STEP: u64 = 4096;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
 
+const ADMISSIONS: [(&str, Admission); 3] =
+    [("refuse", Admission::Refuse), ("warn", Admission::Warn), ("best-effort", Admission::BestEffort)];
+
 /// A store with the places that rules point at.
 pub(super) struct StoreDraft {
     pub(super) config: StoreConfig,
@@ -227,9 +230,7 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         read_path(report, &item, folder)
     });
     let capacity = table.take("capacity");
-    let admission = table
-        .take("admission")
-        .and_then(|item| item.choice(report, &[("refuse", Admission::Refuse), ("warn", Admission::Warn)]));
+    let admission = table.take("admission").and_then(|item| item.choice(report, &ADMISSIONS));
     let scheduler = table
         .take("scheduler")
         .and_then(|item| item.choice(report, &SchedulerKind::ALL.map(|kind| (kind.name(), kind))));

@@ -209,7 +209,7 @@ impl std::fmt::Debug for Command {
         f.write_str(match self {
             Self::Serve(_) => "Serve",
             Self::Accounts(_) => "Accounts",
-            Self::Reschedule(_) => "Reschedule",
+            Self::Reschedule(..) => "Reschedule",
             Self::FailSyncs(_) => "FailSyncs",
             Self::Drain(_) => "Drain",
         })

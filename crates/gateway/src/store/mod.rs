@@ -44,12 +44,15 @@ mod audit;
 mod connection;
 mod faults;
 mod receive;
+mod record;
 mod send;
 
 use access::Slot;
 pub(crate) use audit::AuditParts;
 use connection::Connection;
 pub(crate) use connection::{Permit, Session};
+pub(crate) use record::RecordParts;
+pub use record::RecordTo;
 
 /// Memory that the pool keeps for reuse.
 const POOL_RETAINED: usize = 256 << 20;
@@ -65,7 +68,8 @@ pub(crate) enum Command {
     /// Send the accounts of all volumes.
     Accounts(SyncSender<Accounts>),
     /// Use this scheduler from now on; waiting requests move over.
-    Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Where its spare capacity goes to background flows, the flag says so.
+    Reschedule(Box<dyn evenkeel_core::Scheduler + Send>, bool),
     /// Let so many syncs fail.
     FailSyncs(u32),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
@@ -96,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
     pub(crate) audit: Option<AuditParts>,
+    pub(crate) record: Option<RecordParts>,
 }
 
 pub(crate) struct VolumeParts {
@@ -137,7 +142,7 @@ pub(crate) struct Store {
     mailbox: Mailbox<Command>,
     /// Leaked, since a read into it is with the kernel until the ring is gone.
     wake_count: &'static mut u64,
-    engine: Engine,
+    engine: record::Told,
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
@@ -200,7 +205,7 @@ impl Store {
             ring,
             mailbox,
             wake_count: Box::leak(Box::new(0)),
-            engine: parts.engine,
+            engine: record::Told::new(parts.engine, parts.record)?,
             ledger: Ledger::new(),
             device: parts.device,
             faults: vec![faults::Faults::default(); parts.files.len()],
@@ -242,7 +247,7 @@ impl Store {
         let now = self.clock.now();
         let accounts = self.accounts(now);
         let audited = self.audit.take().map_or(Ok(()), |audit| audit.close(now));
-        let result = result.and(audited);
+        let result = result.and(audited).and(self.engine.close());
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
         if abandoned > 0 || !self.connections.is_empty() {
@@ -279,6 +284,7 @@ impl Store {
             if let Some(audit) = &mut self.audit {
                 audit.flush();
             }
+            self.engine.flush();
             if self.drained() {
                 return Ok(());
             }
@@ -308,9 +314,9 @@ impl Store {
                 let _ = answer.try_send(self.accounts(now));
                 Ok(())
             }
-            Command::Reschedule(scheduler) => {
+            Command::Reschedule(scheduler, background) => {
                 let name = scheduler.name();
-                let replaced = self.engine.replace_scheduler(now, scheduler);
+                let replaced = self.engine.replace_scheduler(now, scheduler, background);
                 if let (Ok(()), Some(audit)) = (&replaced, &mut self.audit) {
                     audit.change(now, Change::Scheduler(name.into()));
                 }
@@ -377,7 +383,8 @@ impl Store {
         let next = [device, self.engine.poll_timeout()].into_iter().flatten().min();
         let event = next.map(|at| Duration::from_nanos(at.since(self.clock.now()).as_nanos()));
         let deadline = self.drain_deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let notes = self.audit.as_ref().filter(|audit| audit.is_pending()).map(|_| Duration::from_millis(1));
+        let pending = self.engine.is_pending() || self.audit.as_ref().is_some_and(audit::Audit::is_pending);
+        let notes = pending.then_some(Duration::from_millis(1));
         [event, deadline, notes].into_iter().flatten().min()
     }
 
