@@ -80,10 +80,16 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         });
         println!("{object:#}");
     } else {
-        println!("4 KiB random reads, depth 32, one connection; {} pairs of {} s", options.pairs, options.seconds);
+        println!(
+            "4 KiB random reads, depth 32, one connection; {} pairs of {} s",
+            options.pairs, options.seconds
+        );
         println!("without the log  {:>9.0} IOPS  {:>6.2} us of processor time a request", iops[0], cpu[0]);
         println!("with the log     {:>9.0} IOPS  {:>6.2} us of processor time a request", iops[1], cpu[1]);
-        println!("overhead         {:>8.1} %     (median of the pairs; the bar is 5 %)", (1.0 - ratio) * 100.0);
+        println!(
+            "overhead         {:>8.1} %     (median of the pairs; the bar is 5 %)",
+            (1.0 - ratio) * 100.0
+        );
     }
     Ok(good)
 }
@@ -99,7 +105,8 @@ fn measure(evenkeel: &Path, folder: &Path, audit: bool, seconds: u32) -> Outcome
     let server = Server::start(&words, folder, &socket, None)?;
     let options = ["--rw=randread", "--bs=4k", "--size=256M", "--iodepth=32"].map(str::to_owned);
     let global = vec![format!("--runtime={seconds}"), "--ramp_time=1".to_owned()];
-    let job = ("v".to_owned(), options.into_iter().chain([format!("--uri={}", fio::uri("v", &socket))]).collect());
+    let job =
+        ("v".to_owned(), options.into_iter().chain([format!("--uri={}", fio::uri("v", &socket))]).collect());
     let before = server.cpu_s();
     let run = Run { global, jobs: vec![job], core: cores.map(|(_, client)| client), folder };
     let measured = run.run()?.pop().ok_or("fio reported no job")?;
