@@ -55,6 +55,10 @@ enum Bench {
     ///
     /// Exit code 0 if everything ran, whether or not the bar was met; the verdict is printed.
     Hybrid(bench::hybrid::Options),
+    /// The audit log: requests per second with and without it, by turns.
+    ///
+    /// Exit code 0 if the log costs less than 5 % of the requests per second.
+    Audit(bench::audit::Options),
     /// The scheduling core: time, instructions, allocations and memory of every scheduler.
     ///
     /// One process per figure, repeated in rounds and alternated with a peer if one is given; the least
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Bench(Bench::Nbd(options)) => bench::nbd::run(&options).map(|()| true),
         Task::Bench(Bench::Hybrid(options)) => bench::hybrid::run(&options).map(|()| true),
+        Task::Bench(Bench::Audit(options)) => bench::audit::run(&options),
         Task::Bench(Bench::Core(options)) => bench::core::run(&options).map(|()| true),
         Task::Bench(Bench::Isolation(options)) => bench::isolation::run(&options).map(|()| true),
     };

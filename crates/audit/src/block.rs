@@ -33,7 +33,7 @@ pub(crate) const CHAIN_BYTES: usize = 32;
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
 /// What is signed begins with this, so that a signature means nothing anywhere else.
-const DOMAIN: &[u8] = b"evenkeel audit log checkpoint, version 1\0";
+const DOMAIN: &[u8] = b"evenkeel audit log checkpoint, version 2\0";
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,8 @@
 //! latencies of its classes and the length of its last request.
 
 use evenkeel_core::{
-    Cost, Envelope, FlowId, Operation, Outcome, Rate, Record, Request, RequestId, Slo, Span, Time, Weight,
+    Cost, Envelope, FlowId, Limit, Membership, Operation, Outcome, Rate, Record, Request, RequestId, Slo,
+    Span, Time, Weight,
 };
 
 use crate::error::Malformed;
@@ -37,6 +38,7 @@ const STANDING: u8 = 1;
 const REMOVE: u8 = 2;
 const CHANGE: u8 = 3;
 const OPEN: u8 = 4;
+const GAP: u8 = 5;
 
 /// What both sides know while they write or read a file of the log.
 #[derive(Clone, Debug, Default)]
@@ -163,6 +165,12 @@ impl Codec {
                     }
                 }
             }
+            Event::Gap { at, notes, records } => {
+                out.extend([CONTROL, GAP]);
+                for value in [at.as_nanos(), *notes, *records] {
+                    put_varint(out, value);
+                }
+            }
             Event::Open { at, flow, requests, bytes } => {
                 out.extend([CONTROL, OPEN]);
                 for value in [at.as_nanos(), u64::from(flow.0), *requests, *bytes] {
@@ -201,6 +209,7 @@ impl Codec {
                 let (at, flow) = (time(cursor)?, flow(cursor)?);
                 Ok(Event::Open { at, flow, requests: cursor.varint()?, bytes: cursor.varint()? })
             }
+            GAP => Ok(Event::Gap { at: time(cursor)?, notes: cursor.varint()?, records: cursor.varint()? }),
             other => Err(Malformed::Kind(other)),
         }
     }
@@ -211,6 +220,7 @@ impl Codec {
         put_varint(out, terms.at.as_nanos());
         put_text(out, &terms.name);
         put_slo(out, &terms.slo);
+        put_member(out, terms.member);
         self.learn(terms.flow, terms.slo.classes());
     }
 
@@ -218,8 +228,9 @@ impl Codec {
         let (flow, at) = (flow(cursor)?, time(cursor)?);
         let name = cursor.text()?.into();
         let slo = slo(cursor)?;
+        let member = member(cursor)?;
         self.learn(flow, slo.classes());
-        Ok(Terms { flow, at, name, slo })
+        Ok(Terms { flow, at, name, slo, member })
     }
 
     fn learn(&mut self, flow: FlowId, classes: &[Envelope]) {
@@ -256,7 +267,7 @@ const fn outcome_code(outcome: Outcome) -> u8 {
     }
 }
 
-fn put_slo(out: &mut Vec<u8>, slo: &Slo) {
+pub(crate) fn put_slo(out: &mut Vec<u8>, slo: &Slo) {
     put_varint(out, slo.classes().len() as u64);
     for class in slo.classes() {
         for value in [class.burst().as_millis(), class.rate().as_millis(), class.latency().as_nanos()] {
@@ -266,9 +277,10 @@ fn put_slo(out: &mut Vec<u8>, slo: &Slo) {
     put_varint(out, u64::from(slo.weight().as_u32()));
     put_varint(out, slo.reservation().map_or(0, Rate::as_millis));
     put_varint(out, slo.limit().map_or(0, Rate::as_millis));
+    out.push(u8::from(slo.is_interactive()));
 }
 
-fn slo(cursor: &mut Cursor<'_>) -> Result<Slo, Malformed> {
+pub(crate) fn slo(cursor: &mut Cursor<'_>) -> Result<Slo, Malformed> {
     let count = usize::try_from(cursor.varint()?).map_err(|_| Malformed::Promise)?;
     if count > Slo::CLASSES_MAX {
         return Err(Malformed::Promise);
@@ -291,18 +303,49 @@ fn slo(cursor: &mut Cursor<'_>) -> Result<Slo, Malformed> {
     if let Some(rate) = some_rate(cursor)? {
         slo = slo.with_limit(rate).map_err(|_| Malformed::Promise)?;
     }
-    Ok(slo)
+    match cursor.byte()? {
+        0 => Ok(slo),
+        1 => Ok(slo.with_interactive()),
+        _ => Err(Malformed::Range),
+    }
+}
+
+/// No group: 0. Otherwise its flow + 1, the weight, and σ and ρ of the limit, both 0 if there is none.
+fn put_member(out: &mut Vec<u8>, member: Option<Membership>) {
+    let Some(member) = member else { return put_varint(out, 0) };
+    put_membership(out, member);
+}
+
+pub(crate) fn put_membership(out: &mut Vec<u8>, Membership { group, weight, limit }: Membership) {
+    let (burst, rate) = limit.map_or((0, 0), |limit| (limit.burst().as_millis(), limit.rate().as_millis()));
+    for value in [u64::from(group.0) + 1, u64::from(weight.as_u32()), burst, rate] {
+        put_varint(out, value);
+    }
+}
+
+pub(crate) fn member(cursor: &mut Cursor<'_>) -> Result<Option<Membership>, Malformed> {
+    let Some(group) = cursor.varint()?.checked_sub(1) else { return Ok(None) };
+    let group = u32::try_from(group).ok().map(FlowId).filter(|group| *group <= FlowId::MAX);
+    let group = group.ok_or(Malformed::Range)?;
+    let weight = Weight::new(cursor.small()?).ok_or(Malformed::Promise)?;
+    let limit = match (cursor.varint()?, cursor.varint()?) {
+        (0, 0) => None,
+        (burst, rate) => Some(
+            Limit::new(Cost::from_millis(burst), Rate::from_millis(rate)).map_err(|_| Malformed::Promise)?,
+        ),
+    };
+    Ok(Some(Membership { group, weight, limit }))
 }
 
 fn some_rate(cursor: &mut Cursor<'_>) -> Result<Option<Rate>, Malformed> {
     Ok(Some(Rate::from_millis(cursor.varint()?)).filter(|rate| rate.as_millis() > 0))
 }
 
-fn time(cursor: &mut Cursor<'_>) -> Result<Time, Malformed> {
+pub(crate) fn time(cursor: &mut Cursor<'_>) -> Result<Time, Malformed> {
     cursor.varint().map(Time::from_nanos)
 }
 
-fn flow(cursor: &mut Cursor<'_>) -> Result<FlowId, Malformed> {
+pub(crate) fn flow(cursor: &mut Cursor<'_>) -> Result<FlowId, Malformed> {
     let flow = FlowId(cursor.small()?);
     if flow > FlowId::MAX { Err(Malformed::Range) } else { Ok(flow) }
 }
@@ -314,21 +357,24 @@ mod tests {
 
     fn any_slo() -> impl Strategy<Value = Slo> {
         let class = (0_u64..1_000_000, 1_u64..1_000_000, 1_u64..1_000_000);
-        (prop::collection::vec(class, 0..4), 1_u32..1_000).prop_map(|(mut steps, weight)| {
-            // Running sums are nested.
-            for index in 1..steps.len() {
-                let before = steps[index - 1];
-                let step = &mut steps[index];
-                *step = (step.0 + before.0, step.1 + before.1, step.2 + before.2);
-            }
-            let envelope = |&(burst, rate, latency): &(u64, u64, u64)| {
-                let (burst, rate) = (Cost::from_millis(burst), Rate::from_millis(rate));
-                Envelope::new(burst, rate, Span::from_nanos(latency)).expect("in range")
-            };
-            let classes: Vec<Envelope> = steps.iter().map(envelope).collect();
-            let slo = Slo::nested(&classes).unwrap_or(Slo::background());
-            slo.with_weight(Weight::new(weight).expect("in range"))
-        })
+        (prop::collection::vec(class, 0..4), 1_u32..1_000, any::<bool>()).prop_map(
+            |(mut steps, weight, interactive)| {
+                // Running sums are nested.
+                for index in 1..steps.len() {
+                    let before = steps[index - 1];
+                    let step = &mut steps[index];
+                    *step = (step.0 + before.0, step.1 + before.1, step.2 + before.2);
+                }
+                let envelope = |&(burst, rate, latency): &(u64, u64, u64)| {
+                    let (burst, rate) = (Cost::from_millis(burst), Rate::from_millis(rate));
+                    Envelope::new(burst, rate, Span::from_nanos(latency)).expect("in range")
+                };
+                let classes: Vec<Envelope> = steps.iter().map(envelope).collect();
+                let slo = Slo::nested(&classes).unwrap_or(Slo::background());
+                let slo = slo.with_weight(Weight::new(weight).expect("in range"));
+                if interactive { slo.with_interactive() } else { slo }
+            },
+        )
     }
 
     fn any_record() -> impl Strategy<Value = Record> {
@@ -353,12 +399,22 @@ mod tests {
     }
 
     fn any_event() -> impl Strategy<Value = Event> {
+        let limit = (1_u64..1_000_000, 1_u64..1_000_000).prop_map(|(burst, rate)| {
+            Limit::new(Cost::from_millis(burst), Rate::from_millis(rate)).expect("in range")
+        });
+        let member =
+            (0_u32..1 << 20, 1_u32..1_000, prop::option::of(limit)).prop_map(|(group, weight, limit)| {
+                Membership { group: FlowId(group), weight: Weight::new(weight).expect("in range"), limit }
+            });
+        let member = prop::option::of(member);
         let terms = || {
-            (0_u32..6, any::<u64>(), "[a-zé]{0,9}", any_slo()).prop_map(|(flow, at, name, slo)| Terms {
+            let parts = (0_u32..6, any::<u64>(), "[a-zé]{0,9}", any_slo(), member.clone());
+            parts.prop_map(|(flow, at, name, slo, member)| Terms {
                 flow: FlowId(flow),
                 at: Time::from_nanos(at),
                 name: name.into(),
                 slo,
+                member,
             })
         };
         let change = prop_oneof![
@@ -376,6 +432,8 @@ mod tests {
                 .prop_map(|(at, flow)| Event::Remove { at: Time::from_nanos(at), flow: FlowId(flow) }),
             1 => (any::<u64>(), change)
                 .prop_map(|(at, change)| Event::Change { at: Time::from_nanos(at), change }),
+            1 => any::<[u64; 3]>()
+                .prop_map(|[at, notes, records]| Event::Gap { at: Time::from_nanos(at), notes, records }),
             1 => (any::<[u64; 3]>(), 0_u32..6).prop_map(|([at, requests, bytes], flow)| Event::Open {
                 at: Time::from_nanos(at),
                 flow: FlowId(flow),

@@ -72,12 +72,16 @@ impl Encoder {
 
     /// Notes a new flow, or a new promise to it.
     pub fn configure(&mut self, now: Time, flow: FlowId, name: &str, slo: &Slo) {
-        let terms = Terms { flow, at: now, name: name.into(), slo: slo.clone() };
-        let index = flow.0 as usize;
+        self.terms(Terms { flow, at: now, name: name.into(), slo: slo.clone(), member: None });
+    }
+
+    /// Notes a new flow, which may belong to a group, or a new promise to it.
+    pub fn terms(&mut self, terms: Terms) {
+        let index = terms.flow.0 as usize;
         if self.counts.len() <= index {
             self.counts.resize(index + 1, Counts::default());
         }
-        self.terms.insert(flow, terms.clone());
+        self.terms.insert(terms.flow, terms.clone());
         self.put(&Event::Configure(terms));
     }
 
@@ -117,6 +121,16 @@ impl Encoder {
         self.codec.put_record(&mut self.payload, record);
         self.records += 1;
         self.seal_if_full();
+    }
+
+    /// Notes that `notes` notes are missing, `records` of them about requests that are over.
+    pub fn gap(&mut self, now: Time, notes: u64, records: u64) {
+        // Which of the open ones have ended in the gap is not known. From nothing on, the counts are right again
+        // once all that came before the gap is over.
+        for counts in &mut self.counts {
+            (counts.open, counts.open_bytes) = (0, 0);
+        }
+        self.put(&Event::Gap { at: now, notes, records });
     }
 
     /// Signs all that has been noted.

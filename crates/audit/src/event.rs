@@ -1,6 +1,6 @@
 //! What an audit log holds, as values.
 
-use evenkeel_core::{FlowId, Rate, Record, Slo, Time};
+use evenkeel_core::{FlowId, Membership, Rate, Record, Slo, Time};
 
 /// One entry of an audit log.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,16 @@ pub enum Event {
         /// The bytes that they ask to read or write.
         bytes: u64,
     },
+    /// What could not be written down, because the writer could not keep up or was refused by the system;
+    /// so much is missing in front of this.
+    Gap {
+        /// When it was noticed.
+        at: Time,
+        /// Arrivals, ends of requests and other notes that are missing.
+        notes: u64,
+        /// How many of them were ends of requests.
+        records: u64,
+    },
     /// A request that is over. Its id and its offset are not kept and read as 0.
     Record(Record),
 }
@@ -48,8 +58,10 @@ pub struct Terms {
     pub at: Time,
     /// The volume's name.
     pub name: Box<str>,
-    /// The promise.
+    /// The promise; of a member of a group, the group's.
     pub slo: Slo,
+    /// How it belongs to a group, if it does. The group is a flow that came before.
+    pub member: Option<Membership>,
 }
 
 /// A change that the operator made to a store.

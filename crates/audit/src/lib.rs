@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod explain;
 mod log;
+mod recording;
 mod report;
 mod segment;
 mod verify;
@@ -34,6 +35,9 @@ pub use error::{LogError, Malformed};
 pub use event::{Change, Event, Terms};
 pub use explain::{Explanation, explain};
 pub use log::Log;
+pub use recording::{
+    Answers, Call, EndReason, RECORDING_VERSION, Recorder, Recording, RecordingEnd, RecordingError,
+};
 pub use report::{Audit, Auditor, BlamedMiss, ClassCounts, FlowAudit};
 pub use segment::{Finding, What, read_segment};
 #[doc(hidden)]
@@ -42,4 +46,4 @@ pub use verify::{Expected, Statement, Verification, from_hex, hex, verify};
 pub use writer::{AuditWriter, Limits, Note, signing_key};
 
 /// The version of the log's format that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

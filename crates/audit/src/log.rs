@@ -248,6 +248,7 @@ pub struct Log {
     shift: Span,
     epoch: Option<u64>,
     closed: bool,
+    signed_until: Option<Time>,
     done: bool,
 }
 
@@ -259,7 +260,8 @@ impl Log {
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let walk = Walk::new(path, None)?;
         let events = Vec::new().into_iter();
-        let mut log = Self { walk, events, shift: Span::ZERO, epoch: None, closed: false, done: false };
+        let (shift, epoch) = (Span::ZERO, None);
+        let mut log = Self { walk, events, shift, epoch, closed: false, signed_until: None, done: false };
         // The first header, so that a file of another version is refused here.
         log.refill()?;
         Ok(log)
@@ -283,6 +285,13 @@ impl Log {
         self.closed
     }
 
+    /// The instant of the last checkpoint that has been read: of a log that was closed in order, known at
+    /// its end, when it was closed.
+    #[must_use]
+    pub const fn signed_until(&self) -> Option<Time> {
+        self.signed_until
+    }
+
     /// Reads on; whether there was something.
     fn refill(&mut self) -> Result<bool, LogError> {
         match self.walk.step() {
@@ -292,7 +301,10 @@ impl Log {
                 self.shift = Span::from_nanos(epoch.saturating_sub(first));
             }
             Ok(Some(Step::Events(events))) => self.events = events.into_iter(),
-            Ok(Some(Step::Checkpoint(checkpoint))) => self.closed = checkpoint.end == End::Closed,
+            Ok(Some(Step::Checkpoint(checkpoint))) => {
+                self.closed = checkpoint.end == End::Closed;
+                self.signed_until = Some(checkpoint.at + self.shift);
+            }
             Ok(None) => return Ok(false),
             Err(Stop::Error(error)) => return Err(error),
             // What a writer is just writing, or a crash has cut off; an audit goes as far as the whole blocks.
@@ -340,6 +352,7 @@ fn shifted(event: Event, by: Span) -> Event {
         Event::Remove { at, flow } => Event::Remove { at: later(at), flow },
         Event::Change { at, change } => Event::Change { at: later(at), change },
         Event::Open { at, flow, requests, bytes } => Event::Open { at: later(at), flow, requests, bytes },
+        Event::Gap { at, notes, records } => Event::Gap { at: later(at), notes, records },
         Event::Record(record) => Event::Record(Record {
             arrival: later(record.arrival),
             dispatch: later(record.dispatch),

@@ -28,6 +28,7 @@ pub struct Auditor {
     changes: Vec<(Time, String)>,
     known: [Option<Change>; 3],
     latest: Time,
+    gaps: Vec<(Time, u64)>,
     /// Only records that ended within are counted below; the accounts cover all.
     window: Option<(Time, Time)>,
 }
@@ -43,6 +44,10 @@ struct Following {
 pub struct FlowAudit {
     /// The volume's name.
     pub name: String,
+    /// The group that it belongs to.
+    pub group: Option<FlowId>,
+    /// Whether it is a group itself: what its members did, held against what is promised to them together.
+    pub is_group: bool,
     /// Its account, as the live ledger would have given it.
     pub account: Account,
     /// Arrivals inside each class of the promise, the innermost first.
@@ -99,6 +104,8 @@ pub struct Audit {
     pub capacity: Option<evenkeel_core::Rate>,
     /// The last instant of which the log tells.
     pub until: Time,
+    /// What is missing in the log: when it was noticed, and how many requests' ends are not there.
+    pub gaps: Vec<(Time, u64)>,
 }
 
 impl Auditor {
@@ -132,6 +139,10 @@ impl Auditor {
                     following.open = (*requests, *bytes);
                 }
             }
+            Event::Gap { at, records, .. } => {
+                self.latest = self.latest.max(*at);
+                self.gaps.push((*at, *records));
+            }
             Event::Record(record) => self.on_record(record),
         }
     }
@@ -139,7 +150,12 @@ impl Auditor {
     /// The audit as of `now`; `None` for the last instant of which the events tell.
     #[must_use]
     pub fn finish(mut self, now: Option<Time>) -> Audit {
-        let now = now.unwrap_or(self.latest);
+        let now = now.map_or(self.latest, |now| now.max(self.latest));
+        for following in self.flows.values() {
+            if let Some(group) = following.audit.group {
+                self.ledger.on_open(now, group, following.open.0, following.open.1);
+            }
+        }
         let mut flows = BTreeMap::new();
         for (flow, following) in self.flows {
             let (requests, bytes) = following.open;
@@ -160,7 +176,8 @@ impl Auditor {
             Some(Change::Capacity(rate)) => rate,
             _ => None,
         };
-        Audit { flows, removed: self.removed, changes: self.changes, scheduler, capacity, until: now }
+        let Self { removed, changes, gaps, .. } = self;
+        Audit { flows, removed, changes, scheduler, capacity, until: now, gaps }
     }
 
     /// Closes the flow's account: its number may be given to another volume.
@@ -176,8 +193,12 @@ impl Auditor {
     }
 
     fn on_terms(&mut self, terms: &Terms) {
-        let Terms { flow, at, name, slo } = terms;
+        let Terms { flow, at, name, slo, member } = terms;
         self.latest = self.latest.max(*at);
+        let group = member.map(|member| member.group);
+        if let Some(following) = group.and_then(|group| self.flows.get_mut(&group)) {
+            following.audit.is_group = true;
+        }
         self.ledger.configure(*at, *flow, slo);
         match self.flows.get_mut(flow) {
             Some(following) => {
@@ -187,6 +208,7 @@ impl Auditor {
                     audit.classes.resize(slo.classes().len(), ClassCounts::default());
                 }
                 audit.name = name.to_string();
+                audit.group = group;
                 if old != *slo {
                     self.changes.push((*at, format!("promise to {name} changed to {}", promise(slo))));
                     self.attribution.on_change(*at);
@@ -194,7 +216,7 @@ impl Auditor {
             }
             None => {
                 let Some(account) = self.ledger.account(*at, *flow) else { return };
-                let audit = FlowAudit::new(name, account, slo.classes().len());
+                let audit = FlowAudit { group, ..FlowAudit::new(name, account, slo.classes().len()) };
                 self.flows.insert(*flow, Following { audit, open: (0, 0) });
             }
         }
@@ -224,11 +246,21 @@ impl Auditor {
         self.ledger.on_arrival(record.arrival, &record.request);
         self.ledger.record(record);
         let blame = self.attribution.on_record(record);
+        let within =
+            self.window.is_none_or(|(from, to)| record.completion >= from && record.completion <= to);
         let Some(following) = self.flows.get_mut(&record.request.flow) else { return };
-        if self.window.is_some_and(|(from, to)| record.completion < from || record.completion > to) {
-            return;
+        let group = following.audit.group;
+        if within {
+            following.audit.count(record, blame.clone());
         }
-        following.audit.count(record, blame);
+        let Some(group) = group else { return };
+        let request = evenkeel_core::Request { flow: group, ..record.request };
+        let record = Record { request, ..*record };
+        self.ledger.on_arrival(record.arrival, &record.request);
+        self.ledger.record(&record);
+        if let Some(following) = self.flows.get_mut(&group).filter(|_| within) {
+            following.audit.count(&record, blame);
+        }
     }
 }
 
@@ -236,6 +268,8 @@ impl FlowAudit {
     fn new(name: &str, account: Account, classes: usize) -> Self {
         Self {
             name: name.to_owned(),
+            group: None,
+            is_group: false,
             account,
             classes: vec![ClassCounts::default(); classes],
             outside: 0,
@@ -316,13 +350,13 @@ pub(crate) fn promise(slo: &Slo) -> String {
 }
 
 impl Audit {
-    /// Whether every promise was kept.
+    /// Whether every promise was kept, as far as the log tells.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.volumes().all(|flow| !flow.account.verdict.is_broken())
     }
 
-    /// All flows, those that were removed last.
+    /// All flows, groups among them, those that were removed last.
     pub fn volumes(&self) -> impl Iterator<Item = &FlowAudit> {
         self.flows.values().chain(&self.removed)
     }
@@ -343,13 +377,18 @@ impl Audit {
             .iter()
             .map(|(at, words)| json!({ "at_ns": at.as_nanos(), "change": words }))
             .collect();
-        let flows: Vec<Value> = self.volumes().map(|flow| self.flow_json(flow)).collect();
+        let flows = |groups: bool| -> Vec<Value> {
+            self.volumes().filter(|it| it.is_group == groups).map(|flow| self.flow_json(flow)).collect()
+        };
+        let gap = |(at, records): &(Time, u64)| json!({ "at_ns": at.as_nanos(), "records": records });
         json!({
             "until_ns": self.until.as_nanos(),
             "scheduler": self.scheduler,
             "capacity_iops": self.capacity.map(evenkeel_core::Rate::as_f64),
             "changes": changes,
-            "volumes": flows,
+            "gaps": self.gaps.iter().map(gap).collect::<Vec<_>>(),
+            "volumes": flows(false),
+            "groups": flows(true),
         })
     }
 
@@ -382,6 +421,7 @@ impl Audit {
             .collect();
         json!({
             "volume": flow.name,
+            "group": flow.group.map(|group| self.name_of(group)),
             "account": flow.account,
             "classes": classes,
             "inside": flow.inside(),

@@ -54,6 +54,10 @@ impl<'b> Cursor<'b> {
         self.rest.is_empty()
     }
 
+    pub(crate) const fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn bytes(&mut self, count: usize) -> Result<&'b [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed::Short)?;
         self.rest = rest;

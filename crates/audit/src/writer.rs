@@ -65,6 +65,15 @@ pub enum Note {
     Arrival(Request),
     /// See [`AuditWriter::record`].
     Record(Record),
+    /// See [`AuditWriter::gap`].
+    Gap {
+        /// When it was noticed.
+        at: Time,
+        /// How much is missing.
+        notes: u64,
+        /// How many of them were requests that were over.
+        records: u64,
+    },
     /// See [`AuditWriter::checkpoint`].
     Checkpoint(Time),
 }
@@ -138,7 +147,7 @@ impl AuditWriter {
     /// See [`AuditWriter::configure`].
     pub fn note(&mut self, note: &Note) -> Result<(), LogError> {
         match note {
-            Note::Configure(Terms { flow, at, name, slo }) => self.configure(*at, *flow, name, slo),
+            Note::Configure(terms) => self.terms(terms.clone()),
             Note::Remove(at, flow) => self.remove(*at, *flow),
             Note::Change(at, change) => self.change(*at, change.clone()),
             Note::Arrival(request) => {
@@ -146,6 +155,7 @@ impl AuditWriter {
                 Ok(())
             }
             Note::Record(record) => self.record(record),
+            Note::Gap { at, notes, records } => self.gap(*at, *notes, *records),
             Note::Checkpoint(at) => self.checkpoint(*at),
         }
     }
@@ -156,6 +166,25 @@ impl AuditWriter {
     /// If the system refuses a write; likewise for the other methods.
     pub fn configure(&mut self, now: Time, flow: FlowId, name: &str, slo: &Slo) -> Result<(), LogError> {
         self.encoder.configure(now, flow, name, slo);
+        self.write_if_due(now)
+    }
+
+    /// Notes a new flow, which may belong to a group, or a new promise to it.
+    ///
+    /// # Errors
+    /// See [`AuditWriter::configure`].
+    pub fn terms(&mut self, terms: Terms) -> Result<(), LogError> {
+        let at = terms.at;
+        self.encoder.terms(terms);
+        self.write_if_due(at)
+    }
+
+    /// Notes that `notes` notes are missing, `records` of them about requests that were over.
+    ///
+    /// # Errors
+    /// See [`AuditWriter::configure`].
+    pub fn gap(&mut self, now: Time, notes: u64, records: u64) -> Result<(), LogError> {
+        self.encoder.gap(now, notes, records);
         self.write_if_due(now)
     }
 

@@ -95,7 +95,13 @@ fn a_removed_volume_keeps_its_account_when_its_number_is_given_away() {
     let mut auditor = Auditor::new();
     Log::open(folder.path()).expect("opens").for_each(|event| auditor.on_event(&event.expect("whole")));
     auditor.on_event(&Event::Remove { at: live.end, flow: FlowId(0) });
-    let terms = Terms { flow: FlowId(0), at: live.end, name: "other".into(), slo: slos().swap_remove(2) };
+    let terms = Terms {
+        flow: FlowId(0),
+        at: live.end,
+        name: "other".into(),
+        slo: slos().swap_remove(2),
+        member: None,
+    };
     auditor.on_event(&Event::Configure(terms));
     let audit = auditor.finish(Some(live.end));
     assert_eq!(audit.removed[0].name, "volume-0");

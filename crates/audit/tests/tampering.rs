@@ -240,13 +240,13 @@ fn another_version_and_foreign_files_are_refused_and_left_alone() {
     let folder = log(50);
     let file = files(folder.path()).remove(0);
     let mut bytes = fs::read(&file).expect("readable");
-    bytes[8] = 2;
+    bytes[8] = 3;
     fs::write(&file, &bytes).expect("written");
     let open = || AuditWriter::open(folder.path(), "pool", 0, small_files(), key()).map(|_| ());
-    assert!(matches!(open(), Err(LogError::Version { found: 2, .. })));
-    assert!(matches!(Log::open(folder.path()).map(|_| ()), Err(LogError::Version { found: 2, .. })));
+    assert!(matches!(open(), Err(LogError::Version { found: 3, .. })));
+    assert!(matches!(Log::open(folder.path()).map(|_| ()), Err(LogError::Version { found: 3, .. })));
     let error = verify(folder.path(), &Expected::default()).expect_err("refused").to_string();
-    assert!(error.contains("version 2") && error.contains("version 1"), "{error}");
+    assert!(error.contains("version 3") && error.contains("version 2"), "{error}");
     assert_eq!(fs::read(&file).expect("readable"), bytes, "nothing is overwritten");
     fs::write(&file, b"something else").expect("written");
     assert!(matches!(open(), Err(LogError::NotALog { .. })));

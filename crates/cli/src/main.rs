@@ -10,6 +10,7 @@
 //!                           ├─ device  which drives are there, what is one like?
 //!                           ├─ hybrid  a store of a fast and a slow device: make it, look after it
 //!                           ├─ calibrate  what does a device give?
+//!                           ├─ replay  does the engine do the same again?
 //!                           ├─ serve   run the gateway
 //!                           ├─ simulate  what would happen?
 //!                           ├─ compare  what would happen under each scheduler?
@@ -20,6 +21,7 @@
 
 use std::process::ExitCode;
 
+mod admission;
 mod client;
 mod commands;
 mod demo;

@@ -7,9 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_gateway::{CapacityVerdict, Ended, Server, config};
+use evenkeel_core::admission::Binding;
+use evenkeel_gateway::{CapacityVerdict, Ended, RecordTo, Server, StartError, config};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::admission;
 
 /// Everything in flight was answered and synced.
 const CLEAN: u8 = 0;
@@ -38,6 +41,18 @@ pub(crate) struct ServeArgs {
     /// Print one JSON object per line: when ready, and at the end.
     #[arg(long)]
     json: bool,
+    /// Keep everything that a store's engine is told in this file, for `evenkeel replay`; it must not exist.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// The store to record, if there are several.
+    #[arg(long, value_name = "STORE", requires = "record")]
+    record_store: Option<String>,
+    /// End the recording at this size.
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size, requires = "record")]
+    record_max: u64,
+    /// Write what that engine answers to this file, a line each; it must not exist.
+    #[arg(long, value_name = "FILE", requires = "record")]
+    events: Option<PathBuf>,
     /// Log refused requests too.
     #[arg(long, short)]
     verbose: bool,
@@ -52,15 +67,22 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
             return BAD_CONFIGURATION;
         }
     };
+    let record = match record_to(args, &config) {
+        Ok(record) => record,
+        Err(message) => {
+            failed(&message, args.json);
+            return BAD_CONFIGURATION;
+        }
+    };
     log_to_stderr(args.verbose);
     // Before the gateway's threads, so that none of them is interrupted instead of us.
     let signals = match signals() {
         Ok(signals) => signals,
         Err(error) => return failed(&format!("cannot wait for signals: {error}"), args.json),
     };
-    let server = match Server::start(&config) {
+    let server = match Server::start_recording(&config, record.as_ref()) {
         Ok(server) => server,
-        Err(error) => return failed(&error.to_string(), args.json),
+        Err(error) => return refused(&error, &config, args.json),
     };
     announce(&server, &config, args.json);
     wait_for_stop(&server, &signals);
@@ -71,6 +93,28 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
         }
     });
     finish(&server.shutdown(), args.json)
+}
+
+/// What is to be recorded, if anything is.
+fn record_to(args: &ServeArgs, config: &config::Config) -> Result<Option<RecordTo>, String> {
+    let Some(file) = &args.record else { return Ok(None) };
+    let names: Vec<&str> = config.stores.iter().map(|store| store.name.as_str()).collect();
+    let store = match (&args.record_store, names.as_slice()) {
+        (None, [only]) => (*only).to_owned(),
+        (Some(name), _) if names.contains(&name.as_str()) => name.clone(),
+        (Some(name), _) => return Err(format!("there is no store {name:?}; there are {}", names.join(", "))),
+        (None, _) => {
+            return Err(format!("choose the store to record with --record-store: {}", names.join(", ")));
+        }
+    };
+    let configuration = std::fs::read_to_string(&args.file)
+        .map_err(|error| format!("{}: {error}; check its name and permissions", args.file.display()))?;
+    let (file, events, bytes_max) = (file.clone(), args.events.clone(), args.record_max);
+    Ok(Some(RecordTo { store, file, events, bytes_max, configuration }))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    evenkeel_strict::values::bytes(text).map_err(|fault| format!("{}; {}", fault.message, fault.remedy))
 }
 
 fn signals() -> io::Result<mpsc::Receiver<i32>> {
@@ -99,13 +143,20 @@ fn announce(server: &Server, config: &config::Config, json: bool) {
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     if json {
         let volumes: Vec<&str> = config.volumes.iter().map(|volume| volume.name.as_str()).collect();
-        let ready = serde_json::json!({ "event": "ready", "listen": addresses, "volumes": volumes });
+        let best_effort: Vec<&str> =
+            (0..config.stores.len()).flat_map(|store| config.best_effort_of(store)).collect();
+        let ready = serde_json::json!({
+            "event": "ready", "listen": addresses, "volumes": volumes, "best_effort": best_effort,
+        });
         println!("{ready}");
         return;
     }
     for (index, store) in config.stores.iter().enumerate() {
         let volumes = config.volumes_of(index).count();
         let noun = if volumes == 1 { "volume" } else { "volumes" };
+        for name in config.best_effort_of(index) {
+            println!("store {}: {name} does not fit and is served as best effort", store.name);
+        }
         println!(
             "store {}: {volumes} {noun}, {} at depth {}",
             store.name,
@@ -195,6 +246,33 @@ fn print_capacity(ended: &Ended) {
 fn failed(message: &str, json: bool) -> u8 {
     if json {
         println!("{}", serde_json::json!({ "event": "failed", "ok": false, "message": message }));
+    }
+    eprintln!("evenkeel: {message}");
+    FAILED
+}
+
+/// Says why the gateway does not start; where promises do not fit, with what would make them fit.
+fn refused(error: &StartError, config: &config::Config, json: bool) -> u8 {
+    let StartError::DoesNotFit { store, need, capacity } = error else {
+        return failed(&error.to_string(), json);
+    };
+    let index = config.stores.iter().position(|it| it.name == *store).unwrap_or(0);
+    let changes = admission::changes(config, index);
+    let promised = config.agreements_of(index).filter(|(_, slo)| !slo.is_background());
+    let binding = match config.need_of(index).binding {
+        Binding::Deadline(flow) => promised.map(|(name, _)| name).nth(flow),
+        Binding::None | Binding::Rates => None,
+    };
+    let reason = binding
+        .map_or("the sum of the rates binds".to_owned(), |name| format!("the deadline of {name} binds"));
+    let message = format!("{error}; {reason}; {}", admission::in_words(&changes));
+    if json {
+        let object = serde_json::json!({
+            "event": "failed", "ok": false, "message": message, "store": store, "binding": binding,
+            "needed_iops": need.as_f64(), "capacity_iops": capacity.as_f64(),
+            "any_one_of": admission::as_json(&changes),
+        });
+        println!("{object}");
     }
     eprintln!("evenkeel: {message}");
     FAILED

@@ -91,11 +91,22 @@ fn promises_that_do_not_fit() {
     assert!(
         run.stdout.ends_with(
             "  needs 300 IOPS (binding: the 600 ms deadline of web); stated capacity 299.999 IOPS: \
-             does not fit, 0.001 IOPS are lacking (the gateway would refuse to start)\n"
+             does not fit, 0.001 IOPS are lacking (the gateway would refuse to start)\n\
+             \x20 they fit with latency 600003 us instead of 600 ms for web, or burst 109 instead of 110 for web, \
+             or rate 49.998 IOPS instead of 50 IOPS for db\n"
         ),
         "{}",
         run.stdout
     );
+}
+
+#[test]
+fn who_would_be_served_as_best_effort_is_named() {
+    let text =
+        PROMISES.replace("capacity = \"350 IOPS\"", "capacity = \"275 IOPS\"\nadmission = \"best-effort\"");
+    let run = check(&text);
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("(the gateway would promise nothing to web)"), "{}", run.stdout);
 }
 
 #[test]

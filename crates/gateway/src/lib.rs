@@ -13,6 +13,7 @@ pub mod config;
 mod front;
 mod listener;
 mod mailbox;
+mod pipe;
 mod ring;
 mod server;
 mod store;
@@ -20,6 +21,6 @@ mod store;
 pub use backing::BackingError;
 pub use listener::ListenError;
 pub use server::{
-    Accounts, Ended, GroupAccount, HybridStatus, Server, StartError, StoreAccount, VolumeAccount,
+    Accounts, Ended, GroupAccount, HybridStatus, Server, StartError, StoreAccount, VolumeAccount, engine_of,
 };
-pub use store::{AdaptAccount, CapacityAccount, CapacityVerdict};
+pub use store::{AdaptAccount, CapacityAccount, CapacityVerdict, RecordTo};

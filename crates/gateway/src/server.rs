@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::{DepthControl, Engine, Rate, Span};
+use evenkeel_core::{Engine, Rate, Span};
 use evenkeel_device::Spec;
 use evenkeel_ledger::Account;
 
@@ -26,10 +26,16 @@ use crate::config::{
 use crate::front::{Front, Stop};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::Mailbox;
-use crate::store::{AdaptAccount, CapacityAccount, Clock, Command, Parts, Store, StoreEnd, VolumeParts};
+use crate::store::{
+    AdaptAccount, AuditParts, CapacityAccount, Clock, Command, Parts, RecordParts, RecordTo, Store, StoreEnd,
+    VolumeParts,
+};
 
 /// How long to wait for a store's accounts before giving up on its thread.
 const ACCOUNTS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests at the device of a store that only observes: as many as a ring holds.
+const OBSERVED_DEPTH: NonZeroU32 = NonZeroU32::new(32_768).expect("above 0");
 
 /// A running gateway.
 #[derive(Debug)]
@@ -160,7 +166,7 @@ pub enum StartError {
     Listen(#[from] ListenError),
     /// The promises do not fit the stated capacity.
     #[error(
-        "store.{store}: its volumes' SLAs need {need}, but its capacity is {capacity}; lower a burst or rate, raise a latency, or set store.{store}.admission = \"warn\" to start all the same"
+        "store.{store}: its volumes' SLAs need {need}, but its capacity is {capacity}; lower a burst or rate, raise a latency, or set store.{store}.admission = \"best-effort\" or \"warn\" to start all the same"
     )]
     DoesNotFit {
         /// The store.
@@ -170,6 +176,17 @@ pub enum StartError {
         /// The stated one.
         capacity: Rate,
     },
+    /// The audit log cannot be written.
+    #[error("store.{store}.audit: {source}")]
+    Audit {
+        /// The store.
+        store: String,
+        /// Why.
+        source: evenkeel_audit::LogError,
+    },
+    /// The recording cannot be made.
+    #[error("cannot record: {0}; name a file that does not exist yet, in a folder that does")]
+    Record(io::Error),
     /// The volumes do not fit on the emulated device.
     #[error(
         "store.{store}: its volumes take {need} bytes, but the emulated device has {capacity}; make volumes smaller, or emulate a larger device"
@@ -204,14 +221,33 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; every message names the key, path or address and the remedy.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_recording(config, None)
+    }
+
+    /// The same, with what the engine of a store is told on record.
+    ///
+    /// # Errors
+    /// Besides those of [`Server::start`], if the files of the recording cannot be made.
+    pub fn start_recording(config: &Config, record: Option<&RecordTo>) -> Result<Self, StartError> {
         for (index, store) in config.stores.iter().enumerate() {
             check_admission(config, index, store)?;
         }
+        let config = &config.admitted();
         let clock = Clock::start();
         let mut catalogue = Catalogue::default();
         let mut parts = Vec::new();
         for (index, store) in config.stores.iter().enumerate() {
-            parts.push(prepare(config, index, store, clock, &mut catalogue)?);
+            let mut prepared = prepare(config, index, store, clock, &mut catalogue)?;
+            let record = record.filter(|record| record.store == store.name);
+            if record.is_some() && store.hybrid.is_some() {
+                let reason = "a hybrid store cannot be recorded: what it does depends on its map as well";
+                return Err(StartError::Record(std::io::Error::other(format!(
+                    "store.{}: {reason}",
+                    store.name
+                ))));
+            }
+            prepared.record = record.map(RecordParts::create).transpose().map_err(StartError::Record)?;
+            parts.push(prepared);
         }
         let mut listeners = Vec::new();
         for listen in &config.gateway.listen {
@@ -264,7 +300,8 @@ impl Server {
     pub fn set_scheduler(&self, store: &str, kind: SchedulerKind, spare: SpareTo) -> bool {
         let found = self.stores.iter().find(|running| running.name == store);
         if let Some(running) = found {
-            running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning)));
+            let background = spare == SpareTo::Background;
+            running.mailbox.send(Command::Reschedule(kind.build(spare, &running.tuning), background));
         }
         found.is_some()
     }
@@ -321,11 +358,34 @@ impl Accounts {
     }
 }
 
+/// A fresh engine as `store` uses it at its start. One that only observes takes everything as it comes, and
+/// submits it at once.
+#[must_use]
+pub fn engine_of(store: &StoreConfig) -> Engine {
+    if store.observe {
+        return Engine::new(SchedulerKind::Fcfs.build(store.spare, &store.tuning), OBSERVED_DEPTH);
+    }
+    let start = store.adaptive.map_or(store.depth, |adaptive| adaptive.start);
+    Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store, start))
+}
+
 fn check_admission(config: &Config, index: usize, store: &StoreConfig) -> Result<(), StartError> {
     let need = config.need_of(index).capacity;
     match store.capacity {
+        Some(capacity) if capacity < need && store.observe => {
+            tracing::warn!(store = %store.name, %need, %capacity,
+                "the SLAs do not fit the stated capacity; the store only observes, and goes on");
+            Ok(())
+        }
         Some(capacity) if capacity < need => match store.admission {
             Admission::Refuse => Err(StartError::DoesNotFit { store: store.name.clone(), need, capacity }),
+            Admission::BestEffort => {
+                for name in config.best_effort_of(index) {
+                    tracing::warn!(store = %store.name, %name, %need, %capacity,
+                        "the SLA does not fit beside those before it: served as best effort, without a promise");
+                }
+                Ok(())
+            }
             Admission::Warn => {
                 tracing::warn!(store = %store.name, %need, %capacity, "the SLAs do not fit the stated capacity");
                 Ok(())
@@ -369,18 +429,21 @@ fn prepare(
             slo: volume.slo.clone(),
             member: volume
                 .member
-                .map(|member| MemberConfig { group: group_place(config, index, member), ..member }),
+                .map(|member| MemberConfig { group: group_place(config, index, member), ..member })
+                .map(|member| MemberConfig { limit: member.limit.filter(|_| !store.observe), ..member }),
             adapt: volume.adapt,
             cost: volume.cost.clone(),
             in_flight_max: volume.in_flight_max,
         });
     }
-    let depth_control = store.depth_control();
-    let start = depth_control.as_ref().map_or(store.depth, DepthControl::depth);
+    let depth_control = store.depth_control().filter(|_| !store.observe);
+    let open = |audit| AuditParts::open(audit, &store.name, clock, store.capacity);
+    let audit = store.audit.as_ref().map(open).transpose();
+    let audit = audit.map_err(|source| StartError::Audit { store: store.name.clone(), source })?;
     Ok(Parts {
         name: store.name.clone(),
         clock,
-        engine: Engine::new(store.scheduler.build(store.spare, &store.tuning), engine_depth(store, start)),
+        engine: engine_of(store),
         depth_control,
         capacity: store.capacity,
         needed: config.need_of(index).capacity,
@@ -391,6 +454,8 @@ fn prepare(
         hybrid: backings.hybrid,
         volumes,
         cpu: store.cpu,
+        audit,
+        record: None,
     })
 }
 

@@ -5,13 +5,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Envelope, Operation, Slo, Time};
-use evenkeel_trace::TraceRequest;
+use evenkeel_trace::{Options, TraceError, TraceRequest};
 
 use crate::error::PlanError;
+
+/// How far a file is searched for its first line.
+const FIRST_LINE_BYTES: u64 = 64 << 10;
 
 /// The requests of a trace, in the order of time.
 pub type Requests<'s> = Box<dyn Iterator<Item = Result<TraceRequest, PlanError>> + 's>;
@@ -112,10 +115,46 @@ impl Source for FileSource {
     }
 }
 
-/// Opens a trace: lines `seconds,R|W,offset,bytes` and, if there are several volumes, `,volume`.
-fn open_file(
-    path: &Path,
-) -> Result<impl Iterator<Item = Result<TraceRequest, PlanError>> + use<>, PlanError> {
+/// Opens a trace: any format that is recognised, or plain lines `seconds,R|W,offset,bytes` with, if there are
+/// several volumes, `,volume` behind.
+fn open_file(path: &Path) -> Result<Requests<'static>, PlanError> {
+    if is_plain(path)? {
+        return open_plain(path);
+    }
+    let failed =
+        |error: TraceError| PlanError::Trace { path: error.file().to_owned(), message: told(&error) };
+    let reader = evenkeel_trace::open(path, &Options::default()).map_err(failed)?;
+    Ok(Box::new(reader.map(move |request| request.map_err(failed))))
+}
+
+/// What a reader says, without the file's name, which stands in front of it already.
+fn told(error: &TraceError) -> String {
+    let text = error.to_string();
+    let name = format!("{}: ", error.file().display());
+    text.strip_prefix(&name).map_or(text.clone(), str::to_owned)
+}
+
+/// Whether the first line of the file that says anything is a plain one.
+fn is_plain(path: &Path) -> Result<bool, PlanError> {
+    let failed = |error: io::Error| PlanError::Trace {
+        path: path.to_owned(),
+        message: format!("{error}; check its name and permissions"),
+    };
+    let file = File::open(path).map_err(failed)?;
+    let mut reader = BufReader::new(file.take(FIRST_LINE_BYTES));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if !text.is_empty() && !text.starts_with('#') {
+            return Ok(parse_line(text).is_some());
+        }
+        line.clear();
+    }
+    Ok(true)
+}
+
+fn open_plain(path: &Path) -> Result<Requests<'static>, PlanError> {
     let failed = {
         let path = path.to_owned();
         move |message: String| PlanError::Trace { path: path.clone(), message }
@@ -123,7 +162,7 @@ fn open_file(
     let file =
         File::open(path).map_err(|error| failed(format!("{error}; check its name and permissions")))?;
     let lines = (1_u64..).zip(BufReader::with_capacity(1 << 16, file).lines());
-    Ok(lines.filter_map(move |(number, line)| {
+    Ok(Box::new(lines.filter_map(move |(number, line)| {
         let line = match line {
             Ok(line) => line,
             Err(error) => return Some(Err(failed(format!("line {number}: {error}")))),
@@ -135,7 +174,7 @@ fn open_file(
         Some(parse_line(line).ok_or_else(|| {
             failed(format!("line {number}: {line:?} is not seconds,R|W,offset,bytes[,volume]; correct it"))
         }))
-    }))
+    })))
 }
 
 fn parse_line(line: &str) -> Option<TraceRequest> {

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against other servers, with fio as the client, and of the core.
 
+pub(crate) mod audit;
 pub(crate) mod core;
 mod fio;
 pub(crate) mod hybrid;

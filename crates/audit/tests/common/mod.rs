@@ -113,7 +113,7 @@ impl Store {
     fn configure(&mut self, now: Time, flow: u32, slo: Slo) {
         self.ledger.configure(now, FlowId(flow), &slo);
         let name = format!("volume-{flow}").into();
-        let terms = Terms { flow: FlowId(flow), at: now, name, slo: slo.clone() };
+        let terms = Terms { flow: FlowId(flow), at: now, name, slo: slo.clone(), member: None };
         self.writer.note(&Note::Configure(terms)).expect("written");
         self.engine.handle_input(now, Input::Configure(FlowId(flow), slo)).expect("configured");
     }

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &AuditArgs) -> u8 {
     }
     let Some(input) = &args.input else { return BAD_INPUT };
     let audit = match &args.sla {
-        Some(sla) => super::replay::audit_of_trace(input, sla),
+        Some(sla) => super::audit_trace::audit_of_trace(input, sla),
         None => audit_of_log(input, Auditor::new()).map_err(|error| {
             let hint = if input.is_file() { "; for a trace, name a configuration with --sla" } else { "" };
             format!("{error}{hint}")
@@ -147,10 +147,11 @@ pub(crate) fn run_explain(args: &ExplainArgs) -> u8 {
 }
 
 fn audit_of_log(path: &Path, mut auditor: Auditor) -> Result<Audit, LogError> {
-    for event in Log::open(path)? {
+    let mut log = Log::open(path)?;
+    for event in log.by_ref() {
         auditor.on_event(&event?);
     }
-    Ok(auditor.finish(None))
+    Ok(auditor.finish(log.signed_until()))
 }
 
 fn run_verify(args: &VerifyArgs) -> u8 {
@@ -241,10 +242,17 @@ fn text(audit: &Audit, input: &Path) -> String {
     let rows: Vec<[String; 6]> = audit.volumes().flat_map(rows).collect();
     text += &text_table(heads, &rows);
     for flow in audit.volumes() {
-        let _ = writeln!(text, "{}: {}", flow.name, flow.account.explanation);
+        let _ = writeln!(text, "{}{}: {}", kind(flow), flow.name, flow.account.explanation);
         if flow.missed() > 0 {
             text += &blame_text(audit, flow);
         }
+    }
+    for (at, records) in &audit.gaps {
+        let at = at.since(Time::ZERO).as_secs_f64();
+        let _ = writeln!(
+            text,
+            "INCOMPLETE: {records} requests are missing before {at:.3} s; the writer could not keep up"
+        );
     }
     for (at, words) in &audit.changes {
         let _ = writeln!(text, "operator: {words} at {:.3} s", at.since(Time::ZERO).as_secs_f64());
@@ -261,11 +269,15 @@ fn rows(flow: &FlowAudit) -> Vec<[String; 6]> {
     }
     let row = |(index, counts): (usize, &evenkeel_audit::ClassCounts)| {
         let class = slo.classes().get(index).map_or("(no longer)".to_owned(), ToString::to_string);
-        let name = if index == 0 { flow.name.clone() } else { String::new() };
+        let name = if index == 0 { format!("{}{}", kind(flow), flow.name) } else { String::new() };
         let outside = if index == 0 { outside.clone() } else { String::new() };
         [name, class, counts.arrivals.to_string(), counts.met.to_string(), counts.missed.to_string(), outside]
     };
     flow.classes.iter().enumerate().map(row).collect()
+}
+
+fn kind(flow: &FlowAudit) -> &'static str {
+    if flow.is_group { "group " } else { "" }
 }
 
 fn blame_text(audit: &Audit, flow: &FlowAudit) -> String {

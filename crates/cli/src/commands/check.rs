@@ -17,6 +17,7 @@ use evenkeel_core::{Cost, Envelope, Operation, Rate, Slo, Span};
 use evenkeel_gateway::config::{self, Admission, Config, GroupConfig, ShownBytes, StoreConfig, VolumeConfig};
 use serde_json::{Value, json};
 
+use crate::admission;
 use crate::report::{config_error, print};
 use crate::text_table::{Align, text_table};
 
@@ -75,6 +76,10 @@ struct Checked<'c> {
     binding: Option<(&'c str, &'c Slo)>,
     /// `None` if no capacity is stated.
     fits: Option<bool>,
+    /// What would make it fit.
+    changes: Vec<admission::Change>,
+    /// Who would be served without a promise.
+    best_effort: Vec<&'c str>,
 }
 
 struct CheckedVolume<'c> {
@@ -118,9 +123,11 @@ impl<'c> Checked<'c> {
         let volumes = config.volumes_of(store).map(&mut checked).collect();
         let groups = config.groups.iter().filter(|group| group.store == store);
         let groups = groups.map(|group| CheckedGroup { group, demand: demands.next().flatten() }).collect();
+        let changes = admission::changes(config, store);
+        let best_effort = config.best_effort_of(store);
         let store = &config.stores[store];
         let fits = store.capacity.map(|capacity| capacity >= need.capacity);
-        Self { store, volumes, groups, need, binding, fits }
+        Self { store, volumes, groups, need, binding, fits, changes, best_effort }
     }
 
     fn to_text(&self) -> String {
@@ -155,6 +162,9 @@ impl<'c> Checked<'c> {
             text += &text_table(heads, &rows);
         }
         let _ = writeln!(text, "  {}", self.verdict());
+        if self.fits == Some(false) {
+            let _ = writeln!(text, "  {}", admission::in_words(&self.changes));
+        }
         if !store.scheduler.isolates_latency() && self.need.binding != Binding::None {
             let name = store.scheduler;
             let _ = writeln!(
@@ -213,8 +223,11 @@ impl<'c> Checked<'c> {
         }
         let lacking = Rate::from_millis(want.saturating_sub(have));
         let then = match self.store.admission {
-            Admission::Refuse => "the gateway would refuse to start",
-            Admission::Warn => "the gateway would start with a warning",
+            Admission::Refuse => "the gateway would refuse to start".to_owned(),
+            Admission::Warn => "the gateway would start with a warning".to_owned(),
+            Admission::BestEffort => {
+                format!("the gateway would promise nothing to {}", self.best_effort.join(", "))
+            }
         };
         format!("{need}; stated capacity {capacity}: does not fit, {lacking} are lacking ({then})")
     }
@@ -239,6 +252,8 @@ impl<'c> Checked<'c> {
             "binding": binding,
             "fits": self.fits,
             "verdict": self.verdict(),
+            "any_one_of": admission::as_json(&self.changes),
+            "best_effort": self.best_effort,
             "volumes": self.volumes.iter().map(CheckedVolume::to_json).collect::<Vec<_>>(),
             "groups": self.groups.iter().map(CheckedGroup::to_json).collect::<Vec<_>>(),
         })

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod audit;
+mod audit_trace;
 mod calibrate;
 mod check;
 mod config;
@@ -45,6 +46,8 @@ enum Command {
     Hybrid(hybrid::HybridArgs),
     /// Measure what a device gives, and write it down as a profile
     Calibrate(Box<calibrate::CalibrateArgs>),
+    /// Tell an engine again what a recorded one was told, and compare what it does
+    Replay(replay::ReplayArgs),
     /// Run the gateway until it is told to stop
     Serve(crate::serve::ServeArgs),
     /// Simulate a scenario: devices, flows and what changes over time
@@ -72,6 +75,7 @@ pub(crate) fn run() -> u8 {
         Command::Device(args) => device::run(&args),
         Command::Hybrid(args) => hybrid::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Serve(args) => crate::serve::run(&args),
         Command::Simulate(args) => crate::simulate::simulate(&args),
         Command::Compare(args) => crate::simulate::compare(&args),

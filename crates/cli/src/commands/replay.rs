@@ -1,78 +1,287 @@
-//! A trace through the store of a configuration, audited as its log would be.
+//! `evenkeel replay`: tells an engine again what the gateway's was told, and holds its answers against those
+//! that were given live.
+//!
+//! ```text
+//!  FILE ──> configuration ──> engine ──┬─> events (--events), byte for byte those of `serve --events`
+//!    └────> calls, in order ─────^     ├─> hash of the answers == the hash in the recording?
+//!                                      └─> ledger ──> accounts and verdicts
+//! ```
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 
-use evenkeel_audit::{Audit, Auditor, Change, Event, Terms};
-use evenkeel_core::{FlowId, Slo, Time};
-use evenkeel_gateway::config::{self, Config, VolumeConfig};
-use evenkeel_plan::{FileSource, Flow, Source, replay_under};
+use clap::Args;
+use evenkeel_audit::{Answers, Call, EndReason, Recording, RecordingEnd, RecordingError};
+use evenkeel_core::{Engine, FlowId, Input, Output, Record, Request, Time};
+use evenkeel_gateway::config::{self, Config, SchedulerKind, SpareTo, StoreConfig};
+use evenkeel_gateway::engine_of;
+use evenkeel_ledger::Ledger;
+use indicatif::ProgressBar;
+use serde_json::json;
 
-/// Audits the trace in `trace` against the agreement in the configuration `sla`: volume 0 of the trace is
-/// the first volume of its only store, and so on.
-pub(super) fn audit_of_trace(trace: &Path, sla: &Path) -> Result<Audit, String> {
-    let config = config::load(sla).map_err(|error| error.to_string())?;
-    let (store, volumes) = only_store(&config, sla)?;
-    let capacity = store.capacity.ok_or_else(|| {
-        format!("{}: store {} states no capacity; a replay needs one", sla.display(), store.name)
-    })?;
-    let sources: Vec<FileSource> =
-        (0..).zip(&volumes).map(|(number, _)| FileSource::new(trace, Some(number))).collect();
-    let flows: Vec<Flow<'_>> = volumes
-        .iter()
-        .zip(&sources)
-        .map(|(volume, source)| Flow {
-            name: volume.name.clone(),
-            source,
-            classes: volume.slo.classes().to_vec(),
-        })
-        .collect();
-    let mut auditor = Auditor::new();
-    let scheduler = store.scheduler.name();
-    for change in [Change::Scheduler(scheduler.into()), Change::Depth(1), Change::Capacity(Some(capacity))] {
-        auditor.on_event(&Event::Change { at: Time::ZERO, change });
-    }
-    for (volume, number) in volumes.iter().zip(0..) {
-        let name = volume.name.as_str().into();
-        let terms = Terms { flow: FlowId(number), at: Time::ZERO, name, slo: volume.slo.clone() };
-        auditor.on_event(&Event::Configure(terms));
-    }
-    let known = volumes.len() as u32;
-    check_volumes(trace, known)?;
-    let built = store.scheduler.build(store.spare, &store.tuning);
-    let mut visit = |record: &evenkeel_core::Record| auditor.on_event(&Event::Record(*record));
-    let slos: Vec<Slo> = volumes.iter().map(|volume| volume.slo.clone()).collect();
-    replay_under(&flows, &slos, built, capacity, &mut visit).map_err(|error| error.to_string())?;
-    Ok(auditor.finish(None))
+use crate::report::print;
+
+const SAME: u8 = 0;
+const DIFFERENT: u8 = 1;
+const BAD_INPUT: u8 = 2;
+
+/// An engine that has not answered so often at one instant will not: a damaged recording may ask for ever.
+const IDLE_POLLS_MAX: u32 = 100_000;
+
+/// Options of `evenkeel replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes:
+  0  the engine did the same again
+  1  it did something else, or the recording was cut before its end
+  2  the recording cannot be read or is of another version, or the command line is wrong")]
+pub(crate) struct ReplayArgs {
+    /// A recording of `evenkeel serve --record`
+    file: PathBuf,
+    /// Write what the engine answers to this file, a line each; it must not exist
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
 }
 
-fn only_store<'c>(
-    config: &'c Config,
-    sla: &Path,
-) -> Result<(&'c config::StoreConfig, Vec<&'c VolumeConfig>), String> {
-    let [store] = &config.stores[..] else {
-        let count = config.stores.len();
-        return Err(format!(
-            "{}: a trace is replayed through one store, and these are {count}",
-            sla.display()
-        ));
-    };
-    Ok((store, config.volumes_of(0).collect()))
-}
-
-/// Every volume of the trace must be one of the agreement.
-fn check_volumes(trace: &Path, known: u32) -> Result<(), String> {
-    let source = FileSource::new(trace, None);
-    let mut any = false;
-    for request in source.sorted().map_err(|error| error.to_string())? {
-        let request = request.map_err(|error| error.to_string())?;
-        any = true;
-        if request.volume >= known {
-            return Err(format!(
-                "{}: the trace has a volume {}, and the agreement only {known}; add a volume to the configuration",
-                trace.display(),
-                request.volume
-            ));
+/// Replays; the process's exit code.
+pub(crate) fn run(args: &ReplayArgs) -> u8 {
+    match replay(args) {
+        Ok(replayed) => {
+            print(&if args.json { replayed.json() } else { replayed.text() });
+            if replayed.is_same() { SAME } else { DIFFERENT }
+        }
+        Err(message) => {
+            let message = format!("{}: {message}", args.file.display());
+            if args.json {
+                print(&format!("{}\n", json!({ "ok": false, "message": message })));
+            }
+            eprintln!("evenkeel: {message}");
+            BAD_INPUT
         }
     }
-    if any { Ok(()) } else { Err(format!("{}: the trace holds no request", trace.display())) }
+}
+
+/// What came of it.
+struct Replayed {
+    store: String,
+    names: Vec<String>,
+    ledger: Ledger,
+    now: Time,
+    calls: u64,
+    got: RecordingEnd,
+    /// `None` if the recording was cut.
+    recorded: Option<RecordingEnd>,
+}
+
+fn replay(args: &ReplayArgs) -> Result<Replayed, String> {
+    let file = File::open(&args.file).map_err(|error| format!("{error}; check its name and permissions"))?;
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let bar = if io::stderr().is_terminal() { ProgressBar::new(length) } else { ProgressBar::hidden() };
+    let input = BufReader::with_capacity(1 << 16, bar.wrap_read(file));
+    let mut recording = Recording::open(input).map_err(|error: RecordingError| error.to_string())?;
+    let config = config::parse(recording.configuration(), &args.file)
+        .map_err(|error| format!("the configuration in it is refused: {error}"))?;
+    let store = config.stores.iter().position(|store| store.name == recording.store());
+    let store = store.ok_or_else(|| format!("its configuration has no store {:?}", recording.store()))?;
+    let events = args.events.as_deref().map(create).transpose()?;
+    let mut player = Player::new(&config, store, events);
+    let mut recorded = None;
+    while let Some(call) = recording.next_call().map_err(|error| error.to_string())? {
+        match call {
+            Call::End(end) => recorded = Some(end),
+            call => player.play(call)?,
+        }
+    }
+    bar.finish_and_clear();
+    player.finish(recorded)
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>, String> {
+    let file = File::create_new(path);
+    file.map(BufWriter::new).map_err(|error| format!("{}: {error}; name a new file", path.display()))
+}
+
+/// The engine, told again.
+struct Player<'c> {
+    store: &'c StoreConfig,
+    names: Vec<String>,
+    engine: Engine,
+    ledger: Ledger,
+    /// Members, with the flow of their group.
+    groups: BTreeMap<FlowId, FlowId>,
+    answers: Answers,
+    events: Option<BufWriter<File>>,
+    now: Time,
+    calls: u64,
+}
+
+impl<'c> Player<'c> {
+    fn new(config: &'c Config, index: usize, events: Option<BufWriter<File>>) -> Self {
+        let store = &config.stores[index];
+        let volumes = config.volumes_of(index).map(|volume| volume.name.clone());
+        let groups = config.groups.iter().filter(|group| group.store == index);
+        let groups = groups.map(|group| format!("group {}", group.name));
+        Self {
+            store,
+            names: volumes.chain(groups).collect(),
+            engine: engine_of(store),
+            ledger: Ledger::new(),
+            groups: BTreeMap::new(),
+            answers: Answers::default(),
+            events,
+            now: Time::ZERO,
+            calls: 0,
+        }
+    }
+
+    fn play(&mut self, call: Call) -> Result<(), String> {
+        self.calls += 1;
+        match call {
+            Call::Input(now, input) => {
+                self.now = self.now.max(now);
+                self.account_for(now, &input);
+                // What it refused then it refuses now.
+                let _ = self.engine.handle_input(now, input);
+                Ok(())
+            }
+            Call::Poll(now, count) => self.poll_times(now, count),
+            Call::Depth(depth) => {
+                let depth = NonZeroU32::new(depth).ok_or("it sets a depth of 0")?;
+                self.engine.set_depth(depth);
+                Ok(())
+            }
+            Call::Scheduler(now, name, background) => {
+                let kind = SchedulerKind::ALL.into_iter().find(|kind| kind.name() == &*name);
+                let kind = kind.ok_or_else(|| format!("it names a scheduler {name:?} that there is not"))?;
+                let spare = if background { SpareTo::Background } else { SpareTo::Flows };
+                let _ = self.engine.replace_scheduler(now, kind.build(spare, &self.store.tuning));
+                Ok(())
+            }
+            Call::End(_) => Ok(()),
+        }
+    }
+
+    fn poll_times(&mut self, now: Time, count: u64) -> Result<(), String> {
+        let mut idle = 0;
+        for _ in 0..count {
+            idle = if self.poll(now)? { 0 } else { idle + 1 };
+            if idle > IDLE_POLLS_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the engine once; whether it answered.
+    fn poll(&mut self, now: Time) -> Result<bool, String> {
+        let Some(output) = self.engine.poll_output(now) else { return Ok(false) };
+        let line = self.answers.take(now, &output, self.engine.outstanding());
+        if let Some(events) = &mut self.events {
+            events.write_all(line).map_err(|error| format!("the events cannot be written: {error}"))?;
+        }
+        if let Output::Reply(record) = output {
+            self.now = self.now.max(record.completion);
+            self.ledger.record(&record);
+            if let Some(group) = self.groups.get(&record.request.flow) {
+                let request = Request { flow: *group, ..record.request };
+                self.ledger.record(&Record { request, ..record });
+            }
+        }
+        Ok(true)
+    }
+
+    fn account_for(&mut self, now: Time, input: &Input) {
+        match input {
+            Input::Add(flow, slo) | Input::Configure(flow, slo) => self.ledger.configure(now, *flow, slo),
+            Input::Join(flow, membership) => {
+                if let Some(slo) = self.engine.slo(membership.group) {
+                    self.ledger.configure(now, *flow, slo);
+                }
+                self.groups.insert(*flow, membership.group);
+            }
+            Input::Arrival(request) => {
+                self.ledger.on_arrival(now, request);
+                if let Some(group) = self.groups.get(&request.flow) {
+                    self.ledger.on_arrival(now, &Request { flow: *group, ..*request });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self, recorded: Option<RecordingEnd>) -> Result<Replayed, String> {
+        if let Some(mut events) = self.events {
+            events.flush().map_err(|error| format!("the events cannot be written: {error}"))?;
+        }
+        let reason = recorded.as_ref().map_or(EndReason::Ended, |end| end.reason);
+        Ok(Replayed {
+            store: self.store.name.clone(),
+            names: self.names,
+            ledger: self.ledger,
+            now: self.now,
+            calls: self.calls,
+            got: self.answers.end(reason),
+            recorded,
+        })
+    }
+}
+
+impl Replayed {
+    fn is_same(&self) -> bool {
+        self.recorded.as_ref() == Some(&self.got)
+    }
+
+    fn name_of(&self, flow: FlowId) -> String {
+        self.names.get(flow.0 as usize).cloned().unwrap_or_else(|| format!("flow {}", flow.0))
+    }
+
+    fn verdict(&self) -> String {
+        let answers = self.got.answers;
+        match &self.recorded {
+            None => format!(
+                "the recording was cut: its {answers} answers cannot be held against those given live"
+            ),
+            Some(recorded) if *recorded != self.got => format!(
+                "NOT the same: {answers} answers, and live there were {}; it was another version of the engine, or \
+                 the recording was altered",
+                recorded.answers
+            ),
+            Some(recorded) => {
+                let until = match recorded.reason {
+                    EndReason::Ended => "",
+                    EndReason::Full => "; the recording had reached its largest size there",
+                    EndReason::Behind => "; the disk under the recording could not keep up there",
+                };
+                format!("the same {answers} answers as live{until}")
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("store {}: {} calls, {}\n", self.store, self.calls, self.verdict());
+        for account in self.ledger.accounts(self.now) {
+            text += &format!("{}: {}\n", self.name_of(account.flow), account.explanation);
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let accounts: Vec<_> = self
+            .ledger
+            .accounts(self.now)
+            .map(|account| json!({ "volume": self.name_of(account.flow), "account": account }))
+            .collect();
+        let object = json!({
+            "ok": self.is_same(), "store": self.store, "calls": self.calls, "answers": self.got.answers,
+            "recorded_answers": self.recorded.as_ref().map(|end| end.answers),
+            "ended": self.recorded.as_ref().map(|end| format!("{:?}", end.reason).to_lowercase()),
+            "verdict": self.verdict(), "volumes": accounts,
+        });
+        format!("{object}\n")
+    }
 }

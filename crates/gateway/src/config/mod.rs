@@ -16,10 +16,12 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::admission::{self, Need};
+use evenkeel_core::admission::Need;
 use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, SpareCapacity, Weight};
 
 mod adapt;
+mod admission;
+mod audit;
 mod costs;
 mod depth;
 mod emulate;
@@ -31,6 +33,7 @@ mod rules;
 mod sections;
 
 pub use adapt::AdaptConfig;
+pub use audit::AuditConfig;
 pub use emulate::EmulateConfig;
 pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
@@ -152,6 +155,10 @@ pub struct StoreConfig {
     pub emulate: Option<EmulateConfig>,
     /// The fast device in front of `path`, if this is a hybrid store.
     pub hybrid: Option<HybridConfig>,
+    /// Where every request is written down.
+    pub audit: Option<AuditConfig>,
+    /// Judge and account for everything, and hold nothing back.
+    pub observe: bool,
 }
 
 /// A dispatch depth that the gateway chooses from what it measures.
@@ -172,6 +179,8 @@ pub enum Admission {
     Refuse,
     /// Start, and say so.
     Warn,
+    /// Start, with those in the background who do not fit any more, in the order of the file.
+    BestEffort,
 }
 
 /// Where pClock's spare capacity goes.
@@ -268,13 +277,7 @@ impl Config {
     pub fn need_of(&self, store: usize) -> Need {
         let promised: Vec<&[Envelope]> =
             self.agreements_of(store).map(|(_, slo)| slo.classes()).filter(|it| !it.is_empty()).collect();
-        let graduated = promised.iter().any(|classes| classes.len() > 1);
-        if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
-            return admission::nested_capacity(&promised);
-        }
-        let envelopes: Vec<Envelope> =
-            promised.iter().filter_map(|classes| classes.first().copied()).collect();
-        admission::required_capacity(&envelopes)
+        self.need_of_classes(store, &promised)
     }
 }
 

@@ -19,8 +19,8 @@ use super::rules;
 use super::suggest::closest;
 use super::table::{Item, Report, Table};
 use super::{
-    Admission, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo, StoreConfig,
-    VolumeConfig,
+    Admission, AuditConfig, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo,
+    StoreConfig, VolumeConfig,
 };
 use evenkeel_catalogue::TuningItems;
 
@@ -37,6 +37,9 @@ const REQUEST_MAX: std::ops::RangeInclusive<u64> = 64 << 10..=crate::catalogue::
 const REQUEST_STEP: u64 = 4096;
 const IN_FLIGHT_MIN: u64 = 64 << 10;
 const IN_FLIGHT_DEFAULT: u64 = 64 << 20;
+
+const ADMISSIONS: [(&str, Admission); 3] =
+    [("refuse", Admission::Refuse), ("warn", Admission::Warn), ("best-effort", Admission::BestEffort)];
 
 /// A store with the places that rules point at.
 pub(super) struct StoreDraft {
@@ -231,9 +234,7 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         read_path(report, &item, folder)
     });
     let capacity = table.take("capacity");
-    let admission = table
-        .take("admission")
-        .and_then(|item| item.choice(report, &[("refuse", Admission::Refuse), ("warn", Admission::Warn)]));
+    let admission = table.take("admission").and_then(|item| item.choice(report, &ADMISSIONS));
     let scheduler = table
         .take("scheduler")
         .and_then(|item| item.choice(report, &SchedulerKind::ALL.map(|kind| (kind.name(), kind))));
@@ -261,6 +262,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     if hybrid.is_some() {
         refuse_in_hybrid(report, &table, path.is_some(), depth_item.as_ref(), emulate_item.as_ref());
     }
+    let audit = table.take("audit").and_then(|item| AuditConfig::read(report, &item, folder));
+    let observe = table.take("observe").and_then(|item| item.flag(report));
     table.finish(report);
 
     let usual_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
@@ -286,6 +289,8 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
         profile,
         emulate,
         hybrid: hybrid.as_ref().map(|draft| draft.config.clone()),
+        audit,
+        observe: observe.unwrap_or(false),
     };
     StoreDraft { config, path_span, hybrid }
 }

@@ -118,6 +118,8 @@ fn every_key_is_read() {
             profile: None,
             emulate: Some(constant_rate(Rate::per_second(1_000), 4)),
             hybrid: None,
+            audit: None,
+            observe: false,
         }]
     );
     let envelope = Envelope::new(Cost::from_millis(2_500), Rate::from_millis(62_500), Span::from_millis(100));
@@ -183,7 +185,8 @@ fn the_example_is_accepted_also_with_every_default_spelt_out() {
             _ => format!("{line}\n"),
         })
         .collect();
-    let with_all = parsed(&all.replace("cpu = 0\n", "").replace("emulate = {", "# emulate = {"));
+    let with_all = all.replace("cpu = 0\n", "").replace("emulate = {", "# emulate = {");
+    let with_all = parsed(&with_all.replace("audit = {", "# audit = {"));
     assert_eq!(with_all, parsed(EXAMPLE));
     assert!(parse(&all, Path::new(FILE)).is_ok());
 }

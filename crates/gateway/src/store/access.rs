@@ -242,6 +242,9 @@ impl Store {
     /// copy of a hybrid store has none.
     fn finish(&mut self, at: Time, record: &Record) -> Option<u32> {
         self.ledger.record(record);
+        if let Some(audit) = &mut self.audit {
+            audit.record(record);
+        }
         if let Some(depth) = self.depth_control.as_mut().and_then(|control| control.handle_record(at, record))
         {
             self.engine.set_depth(depth);

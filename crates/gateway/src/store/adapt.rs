@@ -81,7 +81,8 @@ impl Store {
             tracing::warn!(store = %self.name, ?error, "the scheduler refuses a promise; it stays as it is");
             return;
         }
-        self.ledger.configure(now, flow, &slo);
+        let name = self.volumes[volume as usize].name.clone();
+        self.open_account(now, flow, &name, &slo, None);
         self.capacity.set_needed(needed);
         let Volume { name, adaptation, .. } = &mut self.volumes[volume as usize];
         let Some(adaptation) = adaptation else { return };

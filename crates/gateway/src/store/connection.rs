@@ -210,7 +210,7 @@ impl std::fmt::Debug for Command {
             Self::Serve(_) => "Serve",
             Self::Accounts(_) => "Accounts",
             Self::MapCommitted(_) => "MapCommitted",
-            Self::Reschedule(_) => "Reschedule",
+            Self::Reschedule(..) => "Reschedule",
             Self::FailSyncs(_) => "FailSyncs",
             Self::Drain(_) => "Drain",
         })

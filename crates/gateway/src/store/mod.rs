@@ -23,8 +23,9 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use evenkeel_audit::{Change, Terms};
 use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Rate, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
@@ -40,6 +41,7 @@ use crate::server::{Accounts, GroupAccount, StoreAccount, VolumeAccount};
 
 mod access;
 mod adapt;
+mod audit;
 mod capacity;
 mod connection;
 mod faults;
@@ -47,15 +49,19 @@ mod gate;
 mod hybrid;
 mod map_thread;
 mod receive;
+mod record;
 mod send;
 mod steps;
 
 use access::Slot;
 pub use adapt::AdaptAccount;
+pub(crate) use audit::AuditParts;
 use capacity::CapacityWatch;
 pub use capacity::{CapacityAccount, CapacityVerdict};
 use connection::Connection;
 pub(crate) use connection::{Permit, Session};
+pub(crate) use record::RecordParts;
+pub use record::RecordTo;
 
 /// Memory that the pool keeps for reuse.
 const POOL_RETAINED: usize = 256 << 20;
@@ -73,7 +79,8 @@ pub(crate) enum Command {
     /// The map thread has made changes durable, or could not.
     MapCommitted(bool),
     /// Use this scheduler from now on; waiting requests move over.
-    Reschedule(Box<dyn evenkeel_core::Scheduler + Send>),
+    /// Where its spare capacity goes to background flows, the flag says so.
+    Reschedule(Box<dyn evenkeel_core::Scheduler + Send>, bool),
     /// Let so many syncs fail.
     FailSyncs(u32),
     /// Take no more requests, finish what is in flight by the deadline, sync, end.
@@ -108,6 +115,8 @@ pub(crate) struct Parts {
     pub(crate) groups: Vec<(String, Slo)>,
     pub(crate) volumes: Vec<VolumeParts>,
     pub(crate) cpu: Option<u32>,
+    pub(crate) audit: Option<AuditParts>,
+    pub(crate) record: Option<RecordParts>,
 }
 
 pub(crate) struct VolumeParts {
@@ -151,7 +160,7 @@ pub(crate) struct Store {
     mailbox: Mailbox<Command>,
     /// Leaked, since a read into it is with the kernel until the ring is gone.
     wake_count: &'static mut u64,
-    engine: Engine,
+    engine: record::Told,
     ledger: Ledger,
     device: Option<Box<dyn Device + Send>>,
     files: Vec<File>,
@@ -163,6 +172,7 @@ pub(crate) struct Store {
     depth_control: Option<DepthControl>,
     depth_changes: u64,
     capacity: CapacityWatch,
+    audit: Option<audit::Audit>,
     /// Names of groups; their flows are numbered behind those of the volumes.
     groups: Vec<String>,
     volumes: Vec<Volume>,
@@ -183,6 +193,12 @@ impl Clock {
 
     pub(crate) fn now(self) -> Time {
         Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The wall time of its start, in nanoseconds after 1970-01-01 UTC.
+    pub(crate) fn epoch_unix_ns(self) -> u64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.saturating_sub(self.0.elapsed()).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -209,7 +225,7 @@ impl Store {
             ring,
             mailbox,
             wake_count: Box::leak(Box::new(0)),
-            engine: parts.engine,
+            engine: record::Told::new(parts.engine, parts.record)?,
             ledger: Ledger::new(),
             device: parts.device,
             faults: vec![faults::Faults::default(); parts.files.len()],
@@ -220,6 +236,7 @@ impl Store {
             depth_control: parts.depth_control,
             depth_changes: 0,
             capacity: CapacityWatch::new(parts.capacity, parts.needed),
+            audit: None,
             groups: Vec::with_capacity(parts.groups.len()),
             volumes: Vec::with_capacity(parts.volumes.len()),
             slots: Slab::with_capacity(256),
@@ -231,10 +248,11 @@ impl Store {
             completed: Vec::with_capacity(1024),
             drain_deadline: None,
         };
+        store.start_audit(parts.audit)?;
         let first_group = u32::try_from(parts.volumes.len()).map_err(io::Error::other)?;
         for (number, (name, slo)) in (first_group..).zip(parts.groups) {
             let now = store.clock.now();
-            store.ledger.configure(now, FlowId(number), &slo);
+            store.open_account(now, FlowId(number), &name, &slo, None);
             store.engine.handle_input(now, Input::Add(FlowId(number), slo)).map_err(io::Error::other)?;
             store.groups.push(name);
         }
@@ -256,7 +274,10 @@ impl Store {
             in_flight = !tiers.is_over();
         }
         self.report_untold_faults();
-        let accounts = self.accounts();
+        let now = self.clock.now();
+        let accounts = self.accounts(now);
+        let audited = self.audit.take().map_or(Ok(()), |audit| audit.close(now));
+        let result = result.and(audited).and(self.engine.close());
         let unsent: usize = self.connections.iter().map(|(_, connection)| connection.unsent()).sum();
         let abandoned = self.slots.len() + unsent;
         if abandoned > 0 || in_flight || !self.connections.is_empty() {
@@ -290,6 +311,10 @@ impl Store {
                     break;
                 }
             }
+            if let Some(audit) = &mut self.audit {
+                audit.flush();
+            }
+            self.engine.flush();
             if self.drained(now)? {
                 return Ok(());
             }
@@ -319,13 +344,17 @@ impl Store {
             Command::Serve(session) => self.open_connection(now, session),
             Command::Accounts(answer) => {
                 // The asker may have given up waiting.
-                let _ = answer.try_send(self.accounts());
+                let _ = answer.try_send(self.accounts(now));
                 Ok(())
             }
             Command::MapCommitted(succeeded) => self.on_map_committed(now, succeeded),
-            Command::Reschedule(scheduler) => {
+            Command::Reschedule(scheduler, background) => {
                 let name = scheduler.name();
-                if let Err(error) = self.engine.replace_scheduler(now, scheduler) {
+                let replaced = self.engine.replace_scheduler(now, scheduler, background);
+                if let (Ok(()), Some(audit)) = (&replaced, &mut self.audit) {
+                    audit.change(now, Change::Scheduler(name.into()));
+                }
+                if let Err(error) = replaced {
                     tracing::error!(store = %self.name, scheduler = name, %error,
                         "cannot keep the promises of this store; the scheduler stays as it was");
                 }
@@ -342,14 +371,14 @@ impl Store {
     fn add_volume(&mut self, parts: VolumeParts, first_group: u32) -> io::Result<()> {
         let flow = FlowId(u32::try_from(self.volumes.len()).map_err(io::Error::other)?);
         let now = self.clock.now();
-        self.ledger.configure(now, flow, &parts.slo);
-        let group = parts.member.map(|member| FlowId(first_group + member.group as u32));
-        let input = match (group, parts.member) {
-            (Some(group), Some(MemberConfig { weight, limit, .. })) => {
-                Input::Join(flow, Membership { group, weight, limit })
-            }
-            _ => Input::Add(flow, parts.slo),
+        let membership = |MemberConfig { group, weight, limit }: MemberConfig| Membership {
+            group: FlowId(first_group + group as u32),
+            weight,
+            limit,
         };
+        let member = parts.member.map(membership);
+        self.open_account(now, flow, &parts.name, &parts.slo, member);
+        let input = member.map_or(Input::Add(flow, parts.slo), |member| Input::Join(flow, member));
         self.engine.handle_input(now, input).map_err(io::Error::other)?;
         let adaptation = parts
             .adapt
@@ -358,7 +387,7 @@ impl Store {
         self.volumes.push(Volume {
             adaptation,
             name: parts.name.into(),
-            group,
+            group: member.map(|member| member.group),
             export: parts.export,
             slice: parts.slice,
             cost: parts.cost,
@@ -377,11 +406,19 @@ impl Store {
         let flows = self.volumes.len() + self.groups.len();
         let migration = FlowId(u32::try_from(flows).map_err(io::Error::other)?);
         let (now, slo) = (self.clock.now(), Slo::background());
-        self.ledger.configure(now, migration, &slo);
+        self.open_account(now, migration, hybrid::MIGRATION_NAME, &slo, None);
         self.engine.handle_input(now, Input::Add(migration, slo)).map_err(io::Error::other)?;
         let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
         self.tiers = Some(Box::new(tiers));
         Ok(())
+    }
+
+    /// Notes in ledger and audit log what a flow is promised.
+    fn open_account(&mut self, at: Time, flow: FlowId, name: &str, slo: &Slo, member: Option<Membership>) {
+        self.ledger.configure(at, flow, slo);
+        if let Some(audit) = &mut self.audit {
+            audit.configure(Terms { flow, at, name: name.into(), slo: slo.clone(), member });
+        }
     }
 
     fn arm_wake(&mut self) -> io::Result<()> {
@@ -397,7 +434,9 @@ impl Store {
         let next = [device, self.engine.poll_timeout()].into_iter().flatten().min();
         let event = next.map(|at| Duration::from_nanos(at.since(self.clock.now()).as_nanos()));
         let deadline = self.drain_deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        [event, deadline].into_iter().flatten().min()
+        let pending = self.engine.is_pending() || self.audit.as_ref().is_some_and(audit::Audit::is_pending);
+        let notes = pending.then_some(Duration::from_millis(1));
+        [event, deadline, notes].into_iter().flatten().min()
     }
 
     fn handle_engine_timeout(&mut self, now: Time) {
@@ -407,8 +446,7 @@ impl Store {
         }
     }
 
-    fn accounts(&self) -> Accounts {
-        let now = self.clock.now();
+    fn accounts(&self, now: Time) -> Accounts {
         let first_group = self.volumes.len();
         let volume = |(index, volume): (usize, &Volume)| {
             let account = self.ledger.account(now, FlowId(index as u32))?;

@@ -207,6 +207,9 @@ impl Store {
             cost: self.volumes[slot.volume as usize].cost.cost(operation, slot.steps.length),
         };
         self.ledger.on_arrival(now, &request);
+        if let Some(audit) = &mut self.audit {
+            audit.on_arrival(&request);
+        }
         if let Some(group) = self.volumes[slot.volume as usize].group {
             self.ledger.on_arrival(now, &Request { flow: group, ..request });
         }
