@@ -17,6 +17,8 @@ use crate::target::{Access, Target};
 const SLICES_PER_LOOK: usize = 8;
 /// Completions without which nothing is known.
 const COMPLETIONS_MIN: u64 = 10;
+/// Requests in a slice below which it is too short to judge a course by.
+const COUNT_MIN: f64 = 8.0;
 /// The longest wait for those, and for what is outstanding at the end.
 const PATIENCE: Span = Span::from_millis(60_000);
 
@@ -169,7 +171,7 @@ pub fn measure<T: Target>(
             && time >= goal.least
             && (is_narrow || time >= goal.most)
         {
-            let course = course(&run.rates);
+            let course = course(&run.countable());
             run.drain(target)?;
             return Ok(Rated { rate, time, is_narrow, course });
         }
@@ -321,6 +323,14 @@ impl Run {
         target.submit(Access { slot, operation, offset, length }).map_err(MeasureError::Access)?;
         self.outstanding += 1;
         Ok(())
+    }
+
+    /// The rates of slices long enough to judge a course by: where only a request or two falls into each
+    /// slice, their numbers alternate by chance, so slices are put together until they hold several.
+    fn countable(&self) -> Vec<f64> {
+        let per_slice = self.completed as f64 / self.rates.len().max(1) as f64;
+        let together = (COUNT_MIN / per_slice.max(f64::MIN_POSITIVE)).ceil().clamp(1.0, 1e9) as usize;
+        self.rates.chunks_exact(together).map(crate::statistics::mean_of).collect()
     }
 
     /// The time that the slices cover, late wake-ups apart.

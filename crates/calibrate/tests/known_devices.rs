@@ -75,13 +75,15 @@ impl Device for Credit {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// A constant rate is found exactly, up to the one request that counting cannot tell.
+    /// A constant rate is found exactly, up to the one request that counting cannot tell: which, at few
+    /// requests per second, may leave the interval wide when the time is up.
     #[test]
     fn a_constant_rate_is_inside_the_interval(millis in 50_000_u64..20_000_000, servers in 1_u32..16) {
         let rated = measure(&mut constant(millis, servers), cell(servers), RANGE, &Goal::default()).unwrap();
         let rate = millis as f64 / 1_000.0;
         prop_assert!(rated.rate.low() <= rate && rate <= rated.rate.high(), "{rated:?} of {rate}");
-        prop_assert!(rated.is_narrow && rated.course == Course::Steady, "{rated:?}");
+        prop_assert!(rated.is_narrow || rated.time >= Goal::default().most, "{rated:?}");
+        prop_assert!(rated.course == Course::Steady, "{rated:?}");
     }
 
     /// Fewer accesses than servers reach their share of it.

@@ -170,7 +170,8 @@ fn bad_input_is_named_and_nothing_is_written() {
         path
     };
     let svg = folder.path().join("x.svg");
-    for (content, word) in [("", "no request"), ("1,R,0,512\n0.5,R,0,512\n", "request 2"), ("x\n", "line 1")]
+    for (content, word) in
+        [("", "no request"), ("1,R,0,512\n0.5,R,0,512\n", "request 2"), ("x\n", "--format")]
     {
         let (code, shown) = text(&["plan", "fit", name(&file(content)), "--svg", name(&svg)]);
         assert!(code == Some(2) && shown.contains(word), "{shown}");

@@ -131,7 +131,9 @@ fn open_file(path: &Path) -> Result<Requests<'static>, PlanError> {
 fn told(error: &TraceError) -> String {
     let text = error.to_string();
     let name = format!("{}: ", error.file().display());
-    text.strip_prefix(&name).map_or(text.clone(), str::to_owned)
+    let remedy = error.remedy();
+    let where_to = if remedy.contains("--format") { ", in `evenkeel trace convert`" } else { "" };
+    format!("{}; {remedy}{where_to}", text.strip_prefix(&name).unwrap_or(&text))
 }
 
 /// Whether the first line of the file that says anything is a plain one.

@@ -13,14 +13,14 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         id: "jain-table1-2",
         title: "RBFQ on disk and on flash at eleven weight ratios",
         source: "Jain, tables 1 and 2, figures 3 and 5",
-        quick: true,
+        quick: false,
         run: fairness::tables_1_and_2,
     },
     Experiment {
         id: "jain-fig4",
         title: "Response times of a sequential and a random stream on a disk",
         source: "Jain, figure 4",
-        quick: true,
+        quick: false,
         run: fairness::figure_4,
     },
     Experiment {
