@@ -10,7 +10,7 @@
 //! al., "The DiskSim Simulation Environment Version 4.0 Reference Manual", CMU-PDL-08-101, 2008.
 
 use super::parameters::{
-    Bus, Cache, Kind, Overheads, ParameterError, Parameters, Queue, ReadAhead, Sectors, Zone,
+    Angle, Bus, Cache, Kind, Overheads, ParameterError, Parameters, Queue, ReadAhead, Sectors, Zone,
 };
 
 /// Blocks within blocks are read this deep.
@@ -91,6 +91,7 @@ pub fn import(
         cylinders: model.whole("Number of cylinders")?,
         capacity_sectors: model.whole("Block count")?,
         rpm: mechanics.whole("Rotation speed (in rpms)")?,
+        angle: Angle::Exact,
         spare_range_cylinders,
         head_switch_ns: mechanics.nanos("Head switch time")?,
         write_settle_ns: mechanics.nanos("Add. write settling delay")?,
