@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each program of tests uses its own part")]
 
 pub(crate) mod client;
+pub(crate) mod fuse;
 pub(crate) mod server;
 
 use std::env;

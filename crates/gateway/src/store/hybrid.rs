@@ -16,9 +16,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use evenkeel_core::{
-    Completion, Cost, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time,
+    Completion, CostModel, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time,
 };
 use evenkeel_nbd::{Command, ErrorCode};
+use evenkeel_tiering::store::copy_cost;
 use evenkeel_tiering::{Copy, Fault, Hybrid, HybridRequest, Output, Tier, TierAccess};
 use io_uring::{opcode, types};
 use slab::Slab;
@@ -50,6 +51,8 @@ pub(super) struct Tiers {
     fast_base: u64,
     map: MapThread,
     migration: FlowId,
+    /// What copies cost.
+    cost: CostModel,
     end: End,
 }
 
@@ -108,7 +111,7 @@ impl Tiers {
         mailbox: Mailbox<super::Command>,
         migration: FlowId,
     ) -> io::Result<Self> {
-        let HybridParts { hybrid, map, fast_base, config } = parts;
+        let HybridParts { hybrid, map, fast_base, config, cost } = parts;
         Ok(Self {
             hybrid,
             pieces: Vec::with_capacity(256),
@@ -117,6 +120,7 @@ impl Tiers {
             fast_base,
             map: MapThread::start(store, map, mailbox)?,
             migration,
+            cost,
             end: End::NotYet,
         })
     }
@@ -361,8 +365,12 @@ impl Store {
             Tier::Fast => (Operation::Write, copy.to_offset),
         };
         let flow = tiers.migration;
-        let request = Request { id, flow, operation, offset, length: copy.length, cost: Cost::ONE };
+        let cost = copy_cost(&tiers.cost, copy.length);
+        let request = Request { id, flow, operation, offset, length: copy.length, cost };
         self.ledger.on_arrival(now, &request);
+        if let Some(audit) = &mut self.audit {
+            audit.on_arrival(&request);
+        }
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "the migration flow is configured from the start");
     }

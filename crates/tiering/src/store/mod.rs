@@ -39,11 +39,13 @@ use crate::map::{Change, Entry, Map, MapError};
 use crate::policy::{Policy, Tier};
 
 mod migrate;
+mod price;
 mod round;
 mod route;
 mod table;
 
 use migrate::Migrations;
+pub use price::{copy_cost, longest_copy};
 use round::Round;
 use table::Table;
 
