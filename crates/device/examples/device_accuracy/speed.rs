@@ -16,7 +16,7 @@ const REQUESTS: usize = 2_000_000;
 /// Rounds in which the two take turns.
 const ROUNDS: usize = 3;
 /// Requests of a peer's run: enough for seconds of it.
-const PEER_REQUESTS: usize = 200_000;
+const PEER_REQUESTS: usize = 100_000;
 
 /// What is run, and what DiskSim 4.0 does of it (compiled with -O2, on a machine of the same kind).
 struct Load {
