@@ -87,6 +87,10 @@ impl Device for Dilated {
     fn tier_counts(&self) -> Option<TierCounts> {
         self.inner.tier_counts()
     }
+
+    fn poll_own_work(&mut self) -> Option<(FlowId, Io)> {
+        self.inner.poll_own_work()
+    }
 }
 
 fn saturated(value: u128) -> u64 {

@@ -8,6 +8,8 @@
 //!        └──────────┬──────────────┴─────────────────────────┘
 //!                   v          again until nothing is left at t
 //!            Engine::handle_input ──> 5 poll_output ──> Submit ──> device.submit
+//!                   ^                                                  │ 6 work of the device's own,
+//!                   └──────────────── arrivals <───────────────────────┘   such as copies between tiers
 //! ```
 //!
 //! The numbers are the order within an instant (see `events.rs`). The engine is the one that the gateway
@@ -15,13 +17,17 @@
 
 use evenkeel_core::{
     Completion, ConfigureError, CostModel, Engine, FlowId, Input, InputError, Membership, Outcome, Output,
-    Record, Request, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
+    Record, Request, RequestId, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
 };
 use evenkeel_device::{Device, Io, TierCounts};
+use evenkeel_tiering::store::copy_cost;
 
 use crate::dilated::Dilated;
 use crate::events::{Event, Events};
 use crate::source::{Source, SourceConfig, TraceFault};
+
+/// Marks the numbers of requests that no source has sent.
+const OWN: u64 = 1 << 63;
 
 /// Sees everything that happens, in order. Every method does nothing unless it is implemented.
 pub trait Observer {
@@ -132,6 +138,8 @@ pub struct Simulation<O> {
     now: Time,
     arrived: u64,
     completed: u64,
+    /// Requests that the device itself has asked for.
+    own: u64,
 }
 
 impl<O: Observer> Simulation<O> {
@@ -152,6 +160,7 @@ impl<O: Observer> Simulation<O> {
             now: Time::ZERO,
             arrived: 0,
             completed: 0,
+            own: 0,
         };
         for (at, change) in setup.changes {
             simulation.events.push(at, Event::Change(simulation.changes.len() as u32));
@@ -278,16 +287,42 @@ impl<O: Observer> Simulation<O> {
             let handled = self.engine.handle_input(now, Input::Timeout);
             debug_assert!(handled.is_ok(), "a timeout is never refused");
         }
-        while let Some(output) = self.engine.poll_output(now) {
-            match output {
-                Output::Submit(submission) => self.submit(&submission),
-                Output::Reply(record) => self.reply(&record),
-            }
+        self.take_own_work()?;
+        self.dispatch();
+        while self.take_own_work()? {
+            self.dispatch();
         }
         if !self.leaving.is_empty() {
             self.let_go();
         }
         Ok(())
+    }
+
+    fn dispatch(&mut self) {
+        while let Some(output) = self.engine.poll_output(self.now) {
+            match output {
+                Output::Submit(submission) => self.submit(&submission),
+                Output::Reply(record) => self.reply(&record),
+            }
+        }
+    }
+
+    /// Hands what the device wants done to the engine; whether there was anything. It pays for a read and a
+    /// write, as a copy between tiers has both.
+    fn take_own_work(&mut self) -> Result<bool, SimError> {
+        let (now, before) = (self.now, self.own);
+        while let Some((flow, Io { operation, offset, length, .. })) = self.device.poll_own_work() {
+            let model = self.costs.get(flow.0 as usize).and_then(Option::as_ref);
+            let cost = copy_cost(model.unwrap_or(&CostModel::PER_REQUEST), length);
+            let request = Request { id: RequestId(OWN | self.own), flow, operation, offset, length, cost };
+            self.engine
+                .handle_input(now, Input::Arrival(request))
+                .map_err(|error| refused(now, &format!("a request of flow {}", flow.0), error))?;
+            self.own += 1;
+            self.arrived += 1;
+            self.observer.on_arrival(now, &request);
+        }
+        Ok(self.own > before)
     }
 
     fn submit(&mut self, submission: &Submission) {

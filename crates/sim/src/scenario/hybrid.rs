@@ -9,6 +9,7 @@
 //!  block = "4 KiB"                what is located: writes of less stay where the block is
 //!  policy = "online"              or "none", "offline", "lru", "arc"
 //!  overlap = true                 false: the two devices never work at the same time
+//!  copies = "inside"              or "scheduled": clusters move as requests of a background flow
 //! ```
 
 use std::num::NonZeroU32;
@@ -26,6 +27,8 @@ use crate::random::Random;
 const SEQUENTIAL_PERCENT_MAX: u32 = 50;
 /// Accesses by which a model's times are measured for the gain equation.
 const PROBES: u64 = 256;
+/// Bytes of one scheduled copy at most, as in the gateway.
+const COPY_BYTES_MAX: u32 = 128 << 10;
 
 /// A hybrid device of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct HybridConfig {
     pub policy: PolicyConfig,
     /// Whether the two models work at the same time.
     pub overlap: bool,
+    /// Whether copies are requests of a background flow, as in the gateway, and not the device's own affair.
+    pub schedules_copies: bool,
 }
 
 /// Which policy.
@@ -97,6 +102,8 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
     let remedy = "write policy = \"online\", or \"none\", \"offline\", \"lru\" or \"arc\"";
     let policy = table.require(report, "policy", remedy).and_then(|item| item.choice(report, &policies));
     let overlap = table.take("overlap").map_or(Some(true), |item| item.flag(report));
+    let copies = [("inside", false), ("scheduled", true)];
+    let copies = table.take("copies").map_or(Some(false), |item| item.choice(report, &copies));
     table.finish(report);
     Some(HybridConfig {
         fast: fast?,
@@ -105,6 +112,7 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
         geometry: geometry?,
         policy: policy?,
         overlap: overlap?,
+        schedules_copies: copies?,
     })
 }
 
@@ -183,7 +191,10 @@ impl HybridConfig {
             bytes: self.bytes(),
             fast_bytes: self.fast_bytes,
             policy,
-            background: Background::default(),
+            background: Background {
+                copy_bytes_max: if self.schedules_copies { COPY_BYTES_MAX } else { u32::MAX },
+                ..Background::default()
+            },
             preloaded: chosen.to_vec(),
             overlap: self.overlap,
         };

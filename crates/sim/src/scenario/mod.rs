@@ -237,6 +237,14 @@ impl Scenario {
         for (group, config) in (self.flows.len() as u32..).map(FlowId).zip(&self.groups) {
             changes.push((Time::ZERO, Change::Group(group, config.slo.clone())));
         }
+        if let Some(flow) = self.migration_flow() {
+            changes.push((Time::ZERO, Change::Configure(flow, Slo::background())));
+            // What all flows pay; where they differ, a copy is two requests.
+            let mut costs = self.flows.iter().map(|flow| &flow.cost);
+            if let Some(cost) = costs.next().filter(|first| costs.all(|cost| cost == *first)) {
+                changes.push((Time::ZERO, Change::Cost(flow, cost.clone())));
+            }
+        }
         for (flow, config) in (0..).map(FlowId).zip(&self.flows) {
             let begin = match config.membership {
                 Some(membership) => Change::Join(flow, membership),

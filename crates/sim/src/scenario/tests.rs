@@ -327,5 +327,6 @@ fn hybrid_devices_are_refused_with_remedies() {
     assert!(with("policy = \"online\"", "policy = \"best\"").contains("\"arc\""));
     assert!(with("overlap = false", "cluster = \"60 KiB\"").contains("powers of two"));
     assert!(with("overlap = false", "overlaps = false").contains("overlap"));
+    assert!(with("overlap = false", "copies = \"outside\"").contains("\"scheduled\""));
     assert!(with("fast = \"flashsim-2009\"\n", "").contains("fast"));
 }
