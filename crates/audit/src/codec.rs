@@ -99,8 +99,7 @@ impl Codec {
     }
 
     fn record(&mut self, tag: u8, cursor: &mut Cursor<'_>) -> Result<Record, Malformed> {
-        let operation = *OPERATIONS.get(usize::from(tag & 7)).ok_or(Malformed::Kind(tag & 7))?;
-        let outcome = *OUTCOMES.get(usize::from(tag >> 3 & 3)).ok_or(Malformed::Kind(tag >> 3 & 3))?;
+        let (operation, outcome) = (operation(tag & 7)?, outcome(tag >> 3 & 3)?);
         let flow = flow(cursor)?;
         let completion = self.completion.wrapping_add(unzigzag(cursor.varint()?));
         self.completion = completion;
@@ -242,6 +241,11 @@ impl Codec {
     }
 }
 
+/// Whether an event that begins with `tag` is a record.
+pub(crate) const fn is_record(tag: u8) -> bool {
+    tag != CONTROL
+}
+
 /// The class, if it promises just this.
 fn class_promises(latencies: &[u64], class: Option<u8>, promise: Option<Span>) -> Option<u8> {
     let class = class?;
@@ -249,7 +253,7 @@ fn class_promises(latencies: &[u64], class: Option<u8>, promise: Option<Span>) -
     (promise? == Span::from_nanos(*promised)).then_some(class)
 }
 
-const fn operation_code(operation: Operation) -> u8 {
+pub(crate) const fn operation_code(operation: Operation) -> u8 {
     match operation {
         Operation::Read => 0,
         Operation::Write => 1,
@@ -259,12 +263,20 @@ const fn operation_code(operation: Operation) -> u8 {
     }
 }
 
-const fn outcome_code(outcome: Outcome) -> u8 {
+pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
         Outcome::Failed => 1,
         Outcome::Cancelled => 2,
     }
+}
+
+pub(crate) fn operation(code: u8) -> Result<Operation, Malformed> {
+    OPERATIONS.get(usize::from(code)).copied().ok_or(Malformed::Kind(code))
+}
+
+pub(crate) fn outcome(code: u8) -> Result<Outcome, Malformed> {
+    OUTCOMES.get(usize::from(code)).copied().ok_or(Malformed::Kind(code))
 }
 
 pub(crate) fn put_slo(out: &mut Vec<u8>, slo: &Slo) {

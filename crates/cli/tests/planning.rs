@@ -255,7 +255,10 @@ fn a_log_is_audited_explained_and_verified() {
     fs::write(&file, &bytes).expect("written");
     let (code, verified) = json(&["audit", "verify", name(&path), "--json"]);
     assert_eq!((code, &verified["ok"]), (Some(1), &Value::from(false)));
-    assert!(verified["finding"]["message"].as_str().expect("a text").contains("altered"), "{verified}");
+    let finding = &verified["finding"];
+    let message = finding["message"].as_str().expect("a text");
+    assert!(message.contains("is not the one that was written there"), "{verified}");
+    assert_eq!(finding["record"], finding["record_last"], "the very one: {verified}");
     assert_eq!(
         evenkeel(&["audit", name(&path)]).status.code(),
         Some(2),
