@@ -2,6 +2,7 @@
 
 use crate::Experiment;
 
+mod controller;
 mod run;
 mod shares;
 

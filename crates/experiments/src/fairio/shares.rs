@@ -2,7 +2,7 @@
 
 use evenkeel_report::Bars;
 
-use super::run::{BENCHMARKS, Outcome, SEED, largest, run};
+use super::run::{BENCHMARKS, Outcome, SEED, Scheduler, able, largest, run};
 use crate::study::{Figure, number};
 use crate::{Check, Context, ExperimentError, Study};
 
@@ -20,25 +20,19 @@ const MADBENCH: usize = 2;
 const MIB: f64 = 1e6;
 
 /// Why MADbench2's classes miss their shares.
-const MODEST: &str = "the classes do not ask for their shares (condition 1 of section III-E): each gets all that it asks for, see below";
-/// What is known where a share is missed otherwise.
-const DEPTH: &str = "not explained so far; varmail at a dispatch depth of 128 is within 0.07 points";
-/// Why throughput falls, if it does.
-const SHORTER_QUEUE: &str = "once the credits of a cycle are used up FAIRIO keeps about the load threshold of 16 requests at the array \
-     until the next cycle; without it more are there, and SSTF has more to choose from (see the mean numbers of requests at the array)";
-
-/// Why it falls where the queue is no shorter.
-const UNEXPLAINED: &str = "not explained so far: as many requests are at the array with FAIRIO as without it; the shares of disk time are kept";
-
+const MODEST: &str = "by the paper's own figures class 1 asks for 3.04 of 11.12 MB/s, 27.3 %, which is 10.67 points above its weight's 16.67 %, and all \
+     together ask for less than the array can do: whoever serves all that is asked has this error. Here each class gets what it \
+     asks for (below). The paper's 6.93 points mean that its class 1 was not served all that it asked for";
 pub(super) fn figure_3(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = new_study();
     let mut outcomes = Vec::new();
     for (number, benchmark) in BENCHMARKS.iter().enumerate() {
-        let outcome = run(context, benchmark, WEIGHTS, true)?;
+        let able = able(context, benchmark)?;
+        let outcome = run(context, benchmark, WEIGHTS, Scheduler::Fairio, able)?;
         let error = largest(outcome.errors(WEIGHTS));
         let law = format!("{}: each class within {} points of its share", benchmark.name, BOUNDS[number]);
-        let why = if number == MADBENCH { MODEST } else { DEPTH };
-        study.check(Check::at_most(law, error, BOUNDS[number], "points").because(why));
+        let check = Check::at_most(law, error, BOUNDS[number], "points");
+        study.check(if number == MADBENCH { check.because(MODEST) } else { check });
         outcomes.push(outcome);
     }
     let disk = largest(outcomes[MIXED].disk_errors(WEIGHTS));
@@ -116,60 +110,50 @@ fn explain_madbench(study: &mut Study, outcome: &Outcome) {
 
 pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = new_study();
-    let (mut pairs, mut queues) = (Vec::new(), Vec::new());
+    let mut pairs = Vec::new();
     for benchmark in &BENCHMARKS {
-        let with = run(context, benchmark, WEIGHTS, true)?;
-        let without = run(context, benchmark, WEIGHTS, false)?;
+        let able = able(context, benchmark)?;
+        let with = run(context, benchmark, WEIGHTS, Scheduler::Fairio, able)?;
+        let without = run(context, benchmark, WEIGHTS, Scheduler::Fcfs, able)?;
         let change = 100.0 * (with.total() / without.total() - 1.0);
-        let is_shorter = with.outstanding < 0.9 * without.outstanding;
-        let why = if is_shorter { SHORTER_QUEUE } else { UNEXPLAINED };
-        study.check(
-            Check::at_least(
-                format!("{}: FAIRIO changes aggregate throughput by at least −3.5 %", benchmark.name),
-                change,
-                -3.5,
-                "%",
-            )
-            .because(why),
-        );
+        study.check(Check::at_least(
+            format!("{}: FAIRIO changes aggregate throughput by at least −3.5 %", benchmark.name),
+            change,
+            -3.5,
+            "%",
+        ));
+        // MADbench2's classes ask for different amounts, IOR3's have different access patterns.
+        if benchmark.is_uniform() {
+            let quarter = largest(without.errors([1; 4]));
+            study.check(Check::at_most(
+                format!("{}: without FAIRIO each class gets about a quarter", benchmark.name),
+                quarter,
+                2.5,
+                "points off",
+            ));
+        }
         pairs.push((with.total(), without.total()));
-        queues.push((with.outstanding, without.outstanding));
     }
     let (with, without) = pairs[MIXED];
-    study.check(
-        Check::at_least(
-            "IOR3, where access patterns differ: a gain",
-            100.0 * (with / without - 1.0),
-            0.0,
-            "%",
-        )
-        .because(UNEXPLAINED),
-    );
-    let rows = BENCHMARKS.iter().zip(&pairs).zip(&queues).zip(PAPER_GAINS).map(
-        |(((benchmark, (with, without)), queue), paper)| {
-            let change = 100.0 * (with / without - 1.0);
-            vec![
-                benchmark.name.to_owned(),
-                number(without / MIB),
-                number(with / MIB),
-                paper.to_owned(),
-                format!("{change:+.2}"),
-                number(queue.1),
-                number(queue.0),
-            ]
-        },
-    );
+    study.check(Check::at_least(
+        "IOR3, where access patterns differ: a gain",
+        100.0 * (with / without - 1.0),
+        0.0,
+        "%",
+    ));
+    let rows = BENCHMARKS.iter().zip(&pairs).zip(PAPER_GAINS).map(|((benchmark, (with, without)), paper)| {
+        let change = 100.0 * (with / without - 1.0);
+        vec![
+            benchmark.name.to_owned(),
+            number(without / MIB),
+            number(with / MIB),
+            paper.to_owned(),
+            format!("{change:+.2}"),
+        ]
+    });
     study.table(
         "Aggregate throughput, MB/s",
-        &[
-            "benchmark",
-            "FCFS, ours",
-            "FAIRIO, ours",
-            "change in %, paper",
-            "change in %, ours",
-            "requests at the array, FCFS",
-            "FAIRIO",
-        ],
+        &["benchmark", "FCFS, ours", "FAIRIO, ours", "change in %, paper", "change in %, ours"],
         rows.collect(),
     );
     let bars = Bars {
@@ -187,8 +171,9 @@ pub(super) fn figure_4(context: &Context) -> Result<Study, ExperimentError> {
 
 pub(super) fn wide_weights(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = new_study();
-    let outcome = run(context, &BENCHMARKS[0], WIDE, true)?;
-    let without = run(context, &BENCHMARKS[0], WIDE, false)?;
+    let able = able(context, &BENCHMARKS[0])?;
+    let outcome = run(context, &BENCHMARKS[0], WIDE, Scheduler::Fairio, able)?;
+    let without = run(context, &BENCHMARKS[0], WIDE, Scheduler::Fcfs, able)?;
     let errors = outcome.errors(WIDE);
     study.check(Check::at_most("each class within 1.7 points of its share", largest(errors), 1.7, "points"));
     let change = 100.0 * (outcome.total() / without.total() - 1.0);
@@ -229,9 +214,9 @@ pub(super) fn wide_weights(context: &Context) -> Result<Study, ExperimentError> 
 fn new_study() -> Study {
     let mut study = Study { seeds: vec![SEED], ..Study::default() };
     study
-        .note("Workloads: generators with the parameters of table II, in the place of the authors' traces; all requests are there from the start, but for MADbench2, whose classes ask for the same shares of what the array can do as in section IV-C.")
+        .note("Workloads: generators with the parameters of table II, in the place of the authors' traces. Requests come in the order of their traces and a thousand times as fast, so that they always wait, but for MADbench2, whose classes ask for the same shares of what the array can do as in section IV-C.")
         .note("Stripe unit 8 KiB: the paper gives none; its disk time per byte (1.14 us, 75 ms for 64 KiB of random writes) says that a request occupies all eight disks.")
-        .note("The drives' queues take what comes; the dispatch depth stands for the paper's queues of 16: 16 requests of 64 KiB, each a command for all eight disks, or 91 of varmail's, which are 1.4 commands. It was chosen after runs at a depth of 128, where throughput suffered more and varmail's share was closer.")
+        .note("As in section III-B, the driver hands all that FAIRIO lets go to a controller with a queue without end, first come, first served, and each disk takes 16 commands. The first credits come from the bandwidth that the array achieves without FAIRIO (step 4).")
         .note("220 cycles, the first 20 of which are left out: that is one window of observation.");
     study
 }
