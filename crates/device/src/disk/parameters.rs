@@ -153,6 +153,9 @@ pub struct Cache {
     pub read_ahead: ReadAhead,
     /// The most that it reads ahead of a request, in sectors; 0 stands for a whole segment.
     pub read_ahead_sectors_max: u32,
+    /// The least that it reads ahead of a request, in sectors, before another command gets the heads: 0 if
+    /// another command stops it at once. Never beyond where reading ahead ends anyway.
+    pub read_ahead_sectors_min: u32,
     /// How many reads in sequence it takes until the drive reads ahead; 0 if it always does.
     pub read_ahead_after: u32,
     /// Whether the drive goes on reading ahead after a read from the buffer.
