@@ -95,6 +95,8 @@ fn without_the_fast_device_from_the_start_blocks_come_back_as_they_are_overwritt
     let mut hybrid =
         Hybrid::new(geometry, 1 << 20, 64 << 10, policy, Background::default(), stored).expect("sound");
     hybrid.without_fast();
+    assert_eq!(hybrid.fast_bytes_within(&(0..1 << 20)), (4 + 2) * 1024);
+    assert_eq!(hybrid.fast_bytes_within(&(3000..5 * 4096 + 2048 + 500)), 4096 - 3000 + 500);
     hybrid.submit(&request(1, 1, Operation::Read, 1024, 512));
     assert_eq!(done(&mut hybrid), (1, false), "its newest content is not here");
     hybrid.submit(&request(2, 1, Operation::Write, 1024, 512));

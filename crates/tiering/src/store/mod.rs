@@ -30,6 +30,7 @@
 //! there that is not durable, so its map goes on being committed and blocks come back as they are overwritten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use evenkeel_core::{FlowId, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -365,6 +366,21 @@ impl Hybrid {
     #[must_use]
     pub fn entries(&self) -> Vec<(Cluster, Entry)> {
         self.map.sorted()
+    }
+
+    /// Bytes of the store within `range` whose newest content is on the fast device. O(clusters there).
+    #[must_use]
+    pub fn fast_bytes_within(&self, range: &Range<u64>) -> u64 {
+        let block = u64::from(self.geometry.block_bytes());
+        let overlap = |(cluster, entry): (Cluster, Entry)| {
+            let home = self.geometry.offset_of(cluster);
+            let runs = entry.on_fast.runs(self.geometry.blocks()).map(move |(first, end)| {
+                let (start, end) = (home + u64::from(first) * block, home + u64::from(end) * block);
+                end.min(range.end).saturating_sub(start.max(range.start))
+            });
+            runs.sum::<u64>()
+        };
+        self.map.sorted().into_iter().map(overlap).sum()
     }
 
     /// Whether nothing is under way and nothing is waiting.
