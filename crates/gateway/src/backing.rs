@@ -114,9 +114,17 @@ pub enum BackingError {
     },
     /// The fast device of a hybrid store is not there.
     #[error(
-        "{key}: {path} does not exist; attach the fast device again, or give up what only it has: evenkeel hybrid drain CONFIG STORE --without-fast"
+        "{key}: {path} does not exist; attach the fast device again, or serve what is not there with without_fast = true, or give up what only it has: evenkeel hybrid drain CONFIG STORE --without-fast"
     )]
     FastMissing {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A store is to do without a fast device that is there.
+    #[error("{key}: {path} is there; remove this key, the store needs it no more")]
+    FastThere {
         /// The configuration key.
         key: String,
         /// The path.
@@ -215,18 +223,33 @@ fn open_hybrid(config: &Config, store: usize, hybrid: &HybridConfig) -> Result<B
     let paths = Paths { slow: slow.clone(), fast: hybrid.fast.clone(), map: hybrid.map.clone() };
     let map = open_map(&hybrid.map).map_err(fault("hybrid.map"))?;
     let about = *map.about();
-    if !hybrid.fast.exists() {
+    if hybrid.without_fast && hybrid.fast.exists() {
+        return Err(BackingError::FastThere { key: key("hybrid.without_fast"), path: hybrid.fast.clone() });
+    }
+    if !hybrid.without_fast && !hybrid.fast.exists() {
         return Err(BackingError::FastMissing { key: key("hybrid.fast"), path: hybrid.fast.clone() });
     }
     let (slow_file, slow_bytes) =
         open_one(&key("path"), &slow, true, store_config.direct, about.store_bytes)?;
-    let (fast_file, fast_total) =
-        open_one(&key("hybrid.fast"), &hybrid.fast, true, store_config.direct, about.fast_bytes)?;
-    // The label is smaller than what direct access can read.
-    let through_cache = File::open(&hybrid.fast)
-        .map_err(|source| OfflineError::Io { path: hybrid.fast.clone(), source })
-        .map_err(fault("hybrid.fast"))?;
-    belong_together(&paths, &about, &through_cache, fast_total, slow_bytes).map_err(fault("hybrid"))?;
+    let open_through_cache = |path: &Path| {
+        let io = |source| OfflineError::Io { path: path.to_owned(), source };
+        File::open(path).map_err(io).map_err(fault("hybrid.fast"))
+    };
+    let fast_file = if hybrid.without_fast {
+        if slow_bytes < about.store_bytes {
+            let (have, need) = (slow_bytes, about.store_bytes);
+            return Err(fault("path")(OfflineError::Shrunk { path: slow, have, need }));
+        }
+        // It holds the place of the second file, and nothing accesses it.
+        open_through_cache(Path::new("/dev/null"))?
+    } else {
+        let (file, bytes) =
+            open_one(&key("hybrid.fast"), &hybrid.fast, true, store_config.direct, about.fast_bytes)?;
+        // The label is smaller than what direct access can read.
+        let label = open_through_cache(&hybrid.fast)?;
+        belong_together(&paths, &about, &label, bytes, slow_bytes).map_err(fault("hybrid"))?;
+        file
+    };
     let mut slices = Vec::new();
     for volume in config.volumes_of(store) {
         let slice = slice(store_config, volume, 0, slow_bytes)?;
@@ -270,8 +293,12 @@ fn hybrid_parts(
         ..Background::default()
     };
     let policy = config.policy.build();
-    let hybrid = Hybrid::new(geometry, about.store_bytes, about.fast_bytes, policy, background, map.load()?)
-        .map_err(|source| OfflineError::Map { path: config.map.clone(), source })?;
+    let mut hybrid =
+        Hybrid::new(geometry, about.store_bytes, about.fast_bytes, policy, background, map.load()?)
+            .map_err(|source| OfflineError::Map { path: config.map.clone(), source })?;
+    if config.without_fast {
+        hybrid.without_fast();
+    }
     let (fast_base, config) = (slots_at(about.cluster_bytes), config.clone());
     Ok(HybridParts { hybrid, map, fast_base, config, cost: cost.clone() })
 }

@@ -59,8 +59,10 @@ impl Fuse {
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // As root, without fusermount; nbdfuse then ends by itself.
-        let _ = run(tool("umount").arg(&self.mountpoint));
+        // As root, without fusermount; nbdfuse then ends by itself. A killed server's ring lets go of its files
+        // a moment after the process is gone.
+        let unmounted = || run(tool("umount").arg(&self.mountpoint)).status.success();
+        wait_until(Duration::from_secs(5), unmounted);
         if !wait_until(Duration::from_secs(5), || matches!(self.child.try_wait(), Ok(Some(_)))) {
             let _ = self.child.kill();
             let _ = self.child.wait();

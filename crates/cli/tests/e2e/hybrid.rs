@@ -34,13 +34,13 @@ fn created(pool_bytes: u64, slots: u64, stores_and_volumes: &str) -> tempfile::T
 }
 
 /// Runs `evenkeel hybrid ACTION evenkeel.toml pool …`.
-fn hybrid(folder: &Path, action: &str, more: &[&str]) -> Output {
+pub(crate) fn hybrid(folder: &Path, action: &str, more: &[&str]) -> Output {
     let mut command = Command::new(binary());
     run(command.current_dir(folder).args(["hybrid", action, "evenkeel.toml", "pool"]).args(more))
 }
 
 /// The same with `--json`: the exit code and the object.
-fn hybrid_json(folder: &Path, action: &str, more: &[&str]) -> (i32, Value) {
+pub(crate) fn hybrid_json(folder: &Path, action: &str, more: &[&str]) -> (i32, Value) {
     let output = hybrid(folder, action, &[more, &["--json"]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {output:?}"));

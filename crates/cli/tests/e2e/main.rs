@@ -12,6 +12,7 @@ mod fio;
 mod groups;
 mod hostile;
 mod hybrid;
+mod hybrid_failure;
 mod listing;
 mod mistakes;
 mod mounting;

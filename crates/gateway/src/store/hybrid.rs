@@ -13,6 +13,7 @@
 //! needs the capacity; its number has [`COPY`] set.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 use evenkeel_core::{
@@ -28,6 +29,7 @@ use super::Store;
 use super::gate::{Gates, Waiting};
 use super::map_thread::MapThread;
 use super::steps::{Place, Stage, Steps};
+use super::tier_faults::TierErrors;
 use crate::backing::HybridParts;
 use crate::buffers::Buffer;
 use crate::mailbox::Mailbox;
@@ -54,6 +56,9 @@ pub(super) struct Tiers {
     /// What copies cost.
     cost: CostModel,
     end: End,
+    errors: TierErrors,
+    /// Whether the fast device is missing from the start, as configured.
+    without_fast: bool,
 }
 
 /// An access of a request to one device.
@@ -122,6 +127,8 @@ impl Tiers {
             migration,
             cost,
             end: End::NotYet,
+            errors: TierErrors::default(),
+            without_fast: config.without_fast,
         })
     }
 
@@ -133,6 +140,15 @@ impl Tiers {
     /// Accesses that may be at both devices.
     pub(super) const fn depth(&self) -> u32 {
         self.gates.depth()
+    }
+
+    pub(super) const fn is_without_fast(&self) -> bool {
+        self.without_fast
+    }
+
+    /// Bytes of the store within `range` that are on the fast device.
+    pub(super) fn fast_bytes(&self, range: Range<u64>) -> u64 {
+        self.hybrid.fast_bytes_within(&range)
     }
 
     pub(super) fn wants_more(&self) -> bool {
@@ -174,6 +190,8 @@ impl Tiers {
             commits: counts.commits,
             fast_lost: self.hybrid.is_lost(Tier::Fast),
             slow_lost: self.hybrid.is_lost(Tier::Slow),
+            fast_errors: self.errors.fast,
+            slow_errors: self.errors.slow,
         }
     }
 
@@ -302,6 +320,8 @@ impl Store {
         let Piece { access, steps } = *piece;
         if let Some(error) = steps.error {
             self.slots[access.token as usize].steps.error.get_or_insert(error);
+            let count = self.tiers().errors.count(access.tier);
+            self.tell_failed_access(&access, -result, count);
         }
         self.leave_gate(access.tier)?;
         let is_write = access.operation != Operation::Read;
@@ -309,6 +329,7 @@ impl Store {
         if is_lost && !self.tiers().hybrid.is_lost(Tier::Fast) {
             tracing::error!(store = %self.name, error = %io::Error::from_raw_os_error(-result),
                 "the fast device is lost; blocks whose newest content is there fail, all others go on");
+            self.tell_unreachable();
         }
         let tiers = self.tiers();
         if is_lost {
@@ -423,7 +444,9 @@ impl Store {
                 } else {
                     io::Error::from_raw_os_error(-result)
                 };
-                tracing::warn!(store = %self.name, ?tier, %error, "a cluster could not be migrated");
+                if self.tiers().errors.count(tier).is_power_of_two() {
+                    tracing::warn!(store = %self.name, ?tier, %error, "a cluster could not be migrated");
+                }
                 self.leave_gate(tier)?;
                 return self.end_copy(now, index, false);
             }

@@ -52,6 +52,7 @@ mod receive;
 mod record;
 mod send;
 mod steps;
+mod tier_faults;
 
 use access::Slot;
 pub use adapt::AdaptAccount;
@@ -410,6 +411,10 @@ impl Store {
         self.engine.handle_input(now, Input::Add(migration, slo)).map_err(io::Error::other)?;
         let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
         self.tiers = Some(Box::new(tiers));
+        if self.tiers.as_ref().is_some_and(|tiers| tiers.is_without_fast()) {
+            tracing::error!(store = %self.name, "serving without the fast device, as configured");
+            self.tell_unreachable();
+        }
         Ok(())
     }
 
@@ -505,7 +510,9 @@ impl Store {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(File::sync_data)
+        // Where the fast device is missing, something else holds its place.
+        let is_missing = self.tiers.as_ref().is_some_and(|tiers| tiers.is_without_fast());
+        self.files.iter().take(if is_missing { 1 } else { usize::MAX }).try_for_each(File::sync_data)
     }
 }
 

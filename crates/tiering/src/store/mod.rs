@@ -26,9 +26,11 @@
 //! would hide it). Without the slow device nothing can be flushed any more. Without the fast device,
 //! accesses to blocks that were there fail, flows that had unsynced writes there or changed the map
 //! since fail their flushes, and all others go on: also a write that was on its way to a new place there,
-//! which goes home instead.
+//! which goes home instead. A store that begins without its fast device ([`Hybrid::without_fast`]) has nothing
+//! there that is not durable, so its map goes on being committed and blocks come back as they are overwritten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use evenkeel_core::{FlowId, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -187,6 +189,8 @@ pub struct Hybrid {
     /// Flows with writes since the last sync of a device began, by [`tier_index`].
     unsynced: [FxHashSet<FlowId>; 2],
     lost: [bool; 2],
+    /// Whether the fast device was not there from the start: nothing that the map waits for is on it then.
+    is_absent: bool,
     /// Flows whose accepted writes may be gone with a device.
     bereaved: FxHashSet<FlowId>,
     round: Option<Round>,
@@ -282,6 +286,7 @@ impl Hybrid {
             dirty: BTreeMap::new(),
             unsynced: Default::default(),
             lost: [false; 2],
+            is_absent: false,
             bereaved: FxHashSet::default(),
             round: None,
             next_round: Vec::new(),
@@ -363,6 +368,21 @@ impl Hybrid {
         self.map.sorted()
     }
 
+    /// Bytes of the store within `range` whose newest content is on the fast device. O(clusters there).
+    #[must_use]
+    pub fn fast_bytes_within(&self, range: &Range<u64>) -> u64 {
+        let block = u64::from(self.geometry.block_bytes());
+        let overlap = |(cluster, entry): (Cluster, Entry)| {
+            let home = self.geometry.offset_of(cluster);
+            let runs = entry.on_fast.runs(self.geometry.blocks()).map(move |(first, end)| {
+                let (start, end) = (home + u64::from(first) * block, home + u64::from(end) * block);
+                end.min(range.end).saturating_sub(start.max(range.start))
+            });
+            runs.sum::<u64>()
+        };
+        self.map.sorted().into_iter().map(overlap).sum()
+    }
+
     /// Whether nothing is under way and nothing is waiting.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -383,6 +403,18 @@ impl Hybrid {
     pub fn on_tier_lost(&mut self, tier: Tier) {
         self.lose(tier);
         self.pump();
+    }
+
+    /// Begins without the fast device, before any request: blocks whose newest content is there fail until
+    /// they are overwritten whole, and that is as durable as any other write. Nothing migrates.
+    pub fn without_fast(&mut self) {
+        self.is_absent = true;
+        self.lose(Tier::Fast);
+    }
+
+    /// Whether a device was lost with what changes of the map may be waiting for.
+    const fn is_broken(&self) -> bool {
+        self.lost[tier_index(Tier::Slow)] || (self.lost[tier_index(Tier::Fast)] && !self.is_absent)
     }
 
     /// Starts what can be started: migrations, and a round if one is due.
