@@ -316,6 +316,33 @@ mod tests {
         assert!(advice.promote);
     }
 
+    /// The most nodes of the trees of ranks that an access visits once `clusters` are known.
+    fn visits(clusters: u64) -> u64 {
+        use crate::quantile::VISITS;
+        let mut policy = online();
+        let mut most = 0;
+        for number in 0..3 * clusters {
+            // Every ratio there is, and changes of it.
+            let cluster = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % clusters;
+            let before = VISITS.with(std::cell::Cell::get);
+            policy.on_access(&access(cluster, number % 7 < cluster % 8), residence(false, 10, 100));
+            if number > clusters {
+                most = most.max(VISITS.with(std::cell::Cell::get) - before);
+            }
+        }
+        most
+    }
+
+    #[test]
+    fn what_an_access_costs_does_not_grow_with_the_clusters() {
+        // Two trees of 4096 steps, 13 nodes from leaf to root: at most four changes and five sums.
+        let (few, many) = (visits(100), visits(100_000));
+        assert!(
+            few > 0 && few.max(many) <= 9 * 13,
+            "{few} nodes with a hundred, {many} with a hundred thousand"
+        );
+    }
+
     #[test]
     fn memory_is_bounded_and_forgetting_keeps_the_ranks_right() {
         let parameters = OnlineParameters { clusters_max: 10, ..OnlineParameters::default() };
