@@ -15,7 +15,8 @@ use crate::Identity;
 
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
 const CLUSTERS: TableDefinition<u64, [u8; ENTRY_BYTES]> = TableDefinition::new("clusters");
-const ENTRY_BYTES: usize = 36;
+/// Bytes of a stored entry.
+pub const ENTRY_BYTES: usize = 36;
 const VERSION: u64 = 1;
 /// Memory for the database's pages.
 const CACHE_BYTES: usize = 16 << 20;
@@ -196,7 +197,7 @@ impl MapFile {
         let mut entries = Vec::new();
         for row in table.iter()? {
             let (cluster, bytes) = row?;
-            entries.push((cluster.value(), decode(bytes.value())));
+            entries.push((cluster.value(), entry_from_bytes(bytes.value())));
         }
         Ok(entries)
     }
@@ -208,7 +209,7 @@ impl MapFile {
             let mut table = write.open_table(CLUSTERS)?;
             for change in changes {
                 match change.entry {
-                    Some(entry) => table.insert(change.cluster, encode(entry))?,
+                    Some(entry) => table.insert(change.cluster, entry_to_bytes(entry))?,
                     None => table.remove(change.cluster)?,
                 };
             }
@@ -274,7 +275,9 @@ fn read_about(database: &Database) -> Result<Result<About, String>, redb::Error>
     Ok(Ok(About { identity, cluster_bytes, block_bytes, store_bytes, fast_bytes }))
 }
 
-fn encode(entry: Entry) -> [u8; ENTRY_BYTES] {
+/// An entry as it is stored.
+#[must_use]
+pub fn entry_to_bytes(entry: Entry) -> [u8; ENTRY_BYTES] {
     let mut bytes = [0; ENTRY_BYTES];
     bytes[..4].copy_from_slice(&entry.slot.to_le_bytes());
     for (word, chunk) in entry.on_fast.words().iter().zip(bytes[4..].chunks_exact_mut(8)) {
@@ -283,7 +286,9 @@ fn encode(entry: Entry) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-fn decode(bytes: [u8; ENTRY_BYTES]) -> Entry {
+/// A stored entry. Any bytes are one: whether it is possible is for [`evenkeel_tiering::Map::load`] to say.
+#[must_use]
+pub fn entry_from_bytes(bytes: [u8; ENTRY_BYTES]) -> Entry {
     let word = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);

@@ -18,3 +18,4 @@ mod mistakes;
 mod mounting;
 mod qemu;
 mod shutdown;
+mod writeback;

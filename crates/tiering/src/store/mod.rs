@@ -273,8 +273,7 @@ impl Hybrid {
         background: Background,
         stored: impl IntoIterator<Item = (Cluster, Entry)>,
     ) -> Result<Self, MapError> {
-        let clusters = bytes.div_ceil(u64::from(geometry.cluster_bytes()));
-        let map = Map::load(geometry, geometry.slots(fast_bytes), clusters, stored)?;
+        let map = Map::load(geometry, geometry.slots(fast_bytes), bytes, stored)?;
         let mut hybrid = Self {
             geometry,
             map,
