@@ -124,6 +124,8 @@ pub struct Simulation<O> {
     events: Events,
     sources: Vec<Source>,
     changes: Vec<Option<Change>>,
+    /// Members with their groups.
+    members: Vec<(FlowId, FlowId)>,
     /// Flows that go once nothing of them waits.
     leaving: Vec<FlowId>,
     /// By flow number, of those that have one.
@@ -146,6 +148,7 @@ impl<O: Observer> Simulation<O> {
             events: Events::default(),
             sources: Vec::new(),
             changes: Vec::new(),
+            members: Vec::new(),
             leaving: Vec::new(),
             costs: Vec::new(),
             observer,
@@ -360,8 +363,15 @@ impl<O: Observer> Simulation<O> {
             Change::Group(group, slo) => {
                 let handled = self.engine.handle_input(now, Input::Configure(group, slo));
                 handled.map_err(|error| refused(now, &format!("the group {}", group.0), error))?;
+                for (flow, _) in self.members.iter().filter(|(_, of)| *of == group) {
+                    if let Some(slo) = self.engine.slo(*flow) {
+                        self.observer.on_configure(now, *flow, slo);
+                    }
+                }
             }
             Change::Join(flow, membership) => {
+                self.members.retain(|(member, _)| *member != flow);
+                self.members.push((flow, membership.group));
                 let handled = self.engine.handle_input(now, Input::Join(flow, membership));
                 handled
                     .map_err(|error| refused(now, &format!("the membership of flow {}", flow.0), error))?;

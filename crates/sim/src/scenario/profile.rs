@@ -42,7 +42,7 @@ impl Scenario {
     pub(super) fn build_device(&self, seed: u64) -> Result<Box<dyn Device + Send>, SimError> {
         match &self.device {
             DeviceConfig::Hybrid(config) if config.policy == PolicyConfig::Offline => {
-                Ok(Box::new(config.build(&self.first_pass(config, seed)?)))
+                Ok(Box::new(config.seeded(seed).build(&self.first_pass(config, seed)?)))
             }
             other => Ok(other.build(seed)),
         }
