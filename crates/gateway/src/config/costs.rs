@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use evenkeel_core::{Cost, CostModel, Operation, Slo, SloError};
+use evenkeel_catalogue::{Objection, burst_objection};
+use evenkeel_core::{Cost, CostModel, Operation, Slo};
 
 use super::table::{Report, Table};
 use super::{Config, ConfigError, VolumeConfig};
@@ -44,17 +45,13 @@ impl Config {
 
 /// Reports a promise that does not cover the largest request that the volume takes: such a request is
 /// outside the promise whenever it comes.
-pub(super) fn check_burst(slo: &Slo, volume: &VolumeConfig) -> Option<(String, String)> {
+pub(super) fn check_burst(slo: &Slo, volume: &VolumeConfig) -> Option<Objection> {
     let (cost, words) = largest(volume);
-    let Err(SloError::BurstBelowRequest { burst, .. }) = slo.covers(cost) else { return None };
-    let message = format!("a burst of {burst} never holds {words}, which costs {cost}");
-    let remedy = match words {
-        "the largest READ" | "the largest WRITE" => {
-            format!("write a burst of at least {cost}, or a smaller request_max, or lower its cost")
-        }
-        _ => format!("write a burst of at least {cost}, or lower its cost"),
+    let or = match words {
+        "the largest READ" | "the largest WRITE" => "or a smaller request_max, or lower its cost",
+        _ => "or lower its cost",
     };
-    Some((message, remedy))
+    burst_objection(slo, cost, words, or)
 }
 
 /// The dearest request that the volume takes.

@@ -170,6 +170,12 @@ impl HybridConfig {
         }
     }
 
+    /// The same with other random service times, where its devices have some.
+    #[must_use]
+    pub fn seeded(&self, seed: u64) -> Self {
+        Self { fast: self.fast.seeded(seed), slow: self.slow.seeded(!seed), ..self.clone() }
+    }
+
     /// The device; `chosen` are the clusters of the offline scheme.
     #[must_use]
     pub fn build(&self, chosen: &[Cluster]) -> HybridDevice {

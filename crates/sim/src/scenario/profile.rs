@@ -45,7 +45,7 @@ impl Scenario {
             PolicyConfig::Offline => self.first_pass(config, seed)?,
             _ => Vec::new(),
         };
-        let mut device = config.build(&chosen);
+        let mut device = config.seeded(seed).build(&chosen);
         if let Some(flow) = self.migration_flow() {
             device.schedule_copies(flow);
         }
