@@ -162,6 +162,10 @@ impl Codec {
                         out.push(2);
                         put_varint(out, rate.map_or(0, Rate::as_millis));
                     }
+                    Change::Adapted(flow) => {
+                        out.push(3);
+                        put_varint(out, u64::from(flow.0));
+                    }
                 }
             }
             Event::Gap { at, notes, records } => {
@@ -200,6 +204,7 @@ impl Codec {
                     0 => Change::Scheduler(cursor.text()?.into()),
                     1 => Change::Depth(cursor.small()?),
                     2 => Change::Capacity(some_rate(cursor)?),
+                    3 => Change::Adapted(flow(cursor)?),
                     other => return Err(Malformed::Kind(other)),
                 };
                 Ok(Event::Change { at, change })
@@ -432,6 +437,7 @@ mod tests {
         let change = prop_oneof![
             "[a-z+]{1,9}".prop_map(|name| Change::Scheduler(name.into())),
             any::<u32>().prop_map(Change::Depth),
+            (0_u32..6).prop_map(|flow| Change::Adapted(FlowId(flow))),
             any::<u32>().prop_map(|rate| {
                 Change::Capacity(Some(Rate::from_millis(u64::from(rate))).filter(|_| rate > 0))
             }),

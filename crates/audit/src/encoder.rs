@@ -97,12 +97,9 @@ impl Encoder {
     /// Notes how the store is run; to be called at the start for the scheduler, the depth and the
     /// capacity, and at every change of one of them.
     pub fn change(&mut self, now: Time, change: Change) {
-        let slot = match change {
-            Change::Scheduler(_) => 0,
-            Change::Depth(_) => 1,
-            Change::Capacity(_) => 2,
-        };
-        self.changes[slot] = Some((now, change.clone()));
+        if let Some(slot) = change.slot() {
+            self.changes[slot] = Some((now, change.clone()));
+        }
         self.put(&Event::Change { at: now, change });
     }
 

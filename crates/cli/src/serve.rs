@@ -84,6 +84,11 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
         Ok(server) => server,
         Err(error) => return refused(&error, &config, args.json),
     };
+    for store in &config.stores {
+        if let Some(words) = store.foreign_profile() {
+            tracing::warn!(store = %store.name, "{words}");
+        }
+    }
     announce(&server, &config, args.json);
     wait_for_stop(&server, &signals);
     // A second signal ends the process at once.

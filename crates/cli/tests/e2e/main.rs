@@ -5,7 +5,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod admitting;
 mod backings;
+mod calibrating;
 mod copying;
 mod durability;
 mod fio;
