@@ -22,6 +22,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(20);
 /// Clusters migrate in copies of at most this size: what a disk reads in about a millisecond. Where requests
 /// are priced by size, see [`longest_copy`].
 const COPY_BYTES_MAX: u32 = 128 << 10;
+/// Slots are set free in batches of at most so many.
+const RELEASE_BATCH_MAX: u32 = 64;
 
 /// The opened files of one store.
 pub(crate) struct Backings {
@@ -288,6 +290,7 @@ fn hybrid_parts(
     let geometry = Geometry::new(about.cluster_bytes, about.block_bytes)?;
     let background = Background {
         migrations_max: config.migrations as usize,
+        release_batch_max: RELEASE_BATCH_MAX,
         copy_bytes_max: dearest
             .map_or(COPY_BYTES_MAX, |dearest| longest_copy(cost, about.block_bytes, COPY_BYTES_MAX, dearest)),
         ..Background::default()

@@ -181,10 +181,10 @@ impl Map {
         !self.free.is_empty() || self.fresh_from < self.slots
     }
 
-    /// Whether slots wait for the durable map to forget them.
+    /// Slots that wait for the durable map to forget them.
     #[must_use]
-    pub fn has_released(&self) -> bool {
-        !self.released.is_empty()
+    pub fn released(&self) -> Slot {
+        self.released.len() as Slot
     }
 
     /// Slots in use, released ones included.

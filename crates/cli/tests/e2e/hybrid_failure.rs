@@ -3,11 +3,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::common::client::Client;
 use crate::common::fuse::{Fuse, may_fuse};
 use crate::common::server::{binary, prepare};
-use crate::common::{MIB, Server, have, noise, run, succeed, tool, volume};
+use crate::common::{MIB, Server, have, noise, run, succeed, tool, volume, wait_until};
 use crate::hybrid::{hybrid, hybrid_json};
 
 const BLOCK: usize = 4096;
@@ -148,6 +151,44 @@ fn bad_places_fail_alone_and_are_healed_by_writing_them_anew() {
     assert!(!said.contains("is lost"), "{said}");
     server.stop();
     assert_eq!(hybrid_json(&rig.home(), "check", &[]).0, 0);
+}
+
+#[test]
+fn what_failed_is_counted_in_what_serve_says_at_its_end() {
+    if !may_fuse() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.configure("policy = \"none\"");
+    let mut command = std::process::Command::new(binary());
+    let out = File::create(rig.at("end.json")).expect("a file");
+    command.current_dir(rig.home()).args(["serve", "evenkeel.toml", "--json"]).stdout(out);
+    let mut child = command.spawn().expect("the server starts");
+    let socket = rig.home().join("nbd.sock");
+    assert!(wait_until(Duration::from_secs(10), || Client::open(&socket, "a").is_ok()), "no server");
+    let mut a = Client::open(&socket, "a").expect("open");
+    rig.fail();
+    (0..3).for_each(|block| assert_eq!(read(&mut a, block), Err(EIO)));
+    drop(a);
+    rig.heal();
+    let id = libc::pid_t::try_from(child.id()).expect("an id");
+    // SAFETY: kill has no memory effects; the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGTERM) }, 0);
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    let said = fs::read_to_string(rig.at("end.json")).expect("readable");
+    let ended: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let hybrid = &ended["stores"][0]["hybrid"];
+    assert_eq!(
+        (&hybrid["fast_errors"], &hybrid["slow_errors"]),
+        (&Value::from(3), &Value::from(0)),
+        "{said}"
+    );
+    assert_eq!(hybrid["fast_lost"], Value::Bool(false));
+    let failed = |name: &str| {
+        let mut volumes = ended["volumes"].as_array().expect("a list").iter();
+        volumes.find(|volume| volume["volume"] == name).expect("listed")["failed"].clone()
+    };
+    assert_eq!((failed("a"), failed("b")), (Value::from(3), Value::from(0)), "{said}");
 }
 
 #[test]

@@ -53,6 +53,7 @@ mod record;
 mod send;
 mod steps;
 mod tier_faults;
+mod unsynced;
 
 use access::Slot;
 pub use adapt::AdaptAccount;
@@ -148,6 +149,8 @@ struct Volume {
     in_flight_max: u64,
     /// How many faults of its file a FLUSH has told.
     faults_told: u64,
+    /// What a FLUSH has to sync, if one range cannot name the whole volume.
+    unsynced: Option<unsynced::Unsynced>,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
     /// The connection that was first in `waiting` is being let in.
@@ -396,6 +399,9 @@ impl Store {
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             faults_told: 0,
+            unsynced: u32::try_from(parts.slice.size)
+                .is_err()
+                .then(|| unsynced::Unsynced::new(parts.slice.offset, parts.slice.size)),
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });

@@ -29,6 +29,8 @@ const SEQUENTIAL_PERCENT_MAX: u32 = 50;
 const PROBES: u64 = 256;
 /// Bytes of one scheduled copy at most, as in the gateway.
 const COPY_BYTES_MAX: u32 = 128 << 10;
+/// Slots of a device with scheduled copies are set free in batches of at most so many, likewise.
+const RELEASE_BATCH_MAX: u32 = 64;
 
 /// A hybrid device of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +201,7 @@ impl HybridConfig {
             policy,
             background: Background {
                 copy_bytes_max: if self.schedules_copies { COPY_BYTES_MAX } else { u32::MAX },
+                release_batch_max: if self.schedules_copies { RELEASE_BATCH_MAX } else { 1 },
                 ..Background::default()
             },
             preloaded: chosen.to_vec(),

@@ -165,7 +165,7 @@ impl Hybrid {
         }
         if to == Tier::Fast && !self.take_slot(cluster) {
             // Without room on its way the advice is dropped; the next access will repeat it.
-            self.round_wanted |= self.map.has_released();
+            self.lack_slot();
             return;
         }
         let step = (self.background.copy_bytes_max / self.geometry.block_bytes()).max(1);

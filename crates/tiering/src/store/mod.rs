@@ -150,11 +150,20 @@ pub struct Background {
     /// Bytes of one copy at most, rounded down to whole blocks but never below one: a cluster is copied in
     /// pieces of this size, so that requests for the same device get in between.
     pub copy_bytes_max: u32,
+    /// Slots that were given up are set free for others in batches of a thirty-second of all slots, but of no
+    /// more than this: setting them free syncs both devices. 1 to set each free as soon as it is wanted.
+    pub release_batch_max: u32,
 }
 
 impl Default for Background {
     fn default() -> Self {
-        Self { migrations_max: 1, waiting_max: 256, changes_max: 4096, copy_bytes_max: u32::MAX }
+        Self {
+            migrations_max: 1,
+            waiting_max: 256,
+            changes_max: 4096,
+            copy_bytes_max: u32::MAX,
+            release_batch_max: 1,
+        }
     }
 }
 
@@ -200,6 +209,8 @@ pub struct Hybrid {
     spare_flushes: Vec<u32>,
     spare_flows: [FxHashSet<FlowId>; 2],
     round_wanted: bool,
+    /// How often a slot was wanted since the last round when none was free but some were released.
+    slots_lacked: u32,
     /// Whether the last commit failed: only a flush tries again then.
     map_failed: bool,
     /// Whether the fast device is being emptied: its slots are then given up as soon as they can be.
@@ -257,6 +268,10 @@ const fn tier_index(tier: Tier) -> usize {
     }
 }
 
+/// Of so many slots one is set free with others at once.
+const SLOTS_PER_BATCH: u32 = 32;
+/// How often a slot is lacked in vain, for each of a batch, until the batch is too small but due.
+const PATIENCE: u32 = 4;
 /// Requests under way that memory is taken for from the start.
 const REQUESTS_USUAL: usize = 256;
 
@@ -292,6 +307,7 @@ impl Hybrid {
             spare_flushes: Vec::new(),
             spare_flows: Default::default(),
             round_wanted: false,
+            slots_lacked: 0,
             map_failed: false,
             is_draining: false,
             migrations: Migrations::new(bytes),
@@ -451,6 +467,18 @@ impl Hybrid {
             self.map.release(cluster);
             self.policy.on_residence(cluster, false);
             self.dirty.entry(cluster).or_default();
+        }
+    }
+
+    /// Notes that a slot was wanted and none was free. Released ones need a round to be used again, and a round
+    /// syncs both devices, so they are set free in batches, unless that keeps too many waiting.
+    fn lack_slot(&mut self) {
+        let released = self.map.released();
+        if released > 0 {
+            let most = self.background.release_batch_max.max(1);
+            let batch = (self.map.slots() / SLOTS_PER_BATCH).clamp(1, most);
+            self.slots_lacked += 1;
+            self.round_wanted |= released >= batch || self.slots_lacked >= batch.saturating_mul(PATIENCE);
         }
     }
 

@@ -80,6 +80,7 @@ impl Hybrid {
             return;
         }
         self.round_wanted = false;
+        self.slots_lacked = 0;
         let mut round = Round {
             flushes: std::mem::replace(&mut self.next_round, std::mem::take(&mut self.spare_flushes)),
             clusters: BTreeMap::new(),

@@ -82,6 +82,7 @@ fn hybrid(random: &mut Random, map: &BTreeMap<u64, Entry>) -> Hybrid {
         migrations_max: 1 + random.below(3),
         waiting_max: 8,
         changes_max: 1 + random.below(10),
+        release_batch_max: 1 + random.below(3) as u32,
         copy_bytes_max: BLOCK * (1 + random.below(5) as u32),
     };
     let stored = map.iter().map(|(&cluster, &entry)| (cluster, entry));
