@@ -15,7 +15,7 @@ use crate::{Context, Experiment, Study};
 /// If a file cannot be written.
 pub fn study(folder: &Path, experiment: &Experiment, study: &Study, context: &Context) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    replace(&folder.join(format!("{}.md", experiment.id)), &markdown(experiment, study))?;
+    replace(&folder.join(format!("{}.md", experiment.id)), &markdown(experiment, study, context))?;
     replace(&folder.join(format!("{}.json", experiment.id)), &json_text(experiment, study, context))?;
     for (index, figure) in study.figures.iter().enumerate() {
         replace(&folder.join(figure_name(experiment.id, index)), &figure.svg)?;
@@ -27,9 +27,9 @@ pub fn study(folder: &Path, experiment: &Experiment, study: &Study, context: &Co
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn book(folder: &Path, studies: &[(&Experiment, &Study)]) -> io::Result<()> {
-    replace(&folder.join("reproduction.md"), &book_markdown(studies))?;
-    replace(&folder.join("reproduction.html"), &book_html(studies))
+pub fn book(folder: &Path, studies: &[(&Experiment, &Study)], context: &Context) -> io::Result<()> {
+    replace(&folder.join("reproduction.md"), &book_markdown(studies, context))?;
+    replace(&folder.join("reproduction.html"), &book_html(studies, context))
 }
 
 /// The result as JSON; the same bytes for the same seeds.
@@ -62,7 +62,22 @@ fn verdict(study: &Study) -> String {
     format!("{kept} of {} hold", study.checks.len())
 }
 
-fn markdown(experiment: &Experiment, study: &Study) -> String {
+/// Where the numbers come from, to be run again.
+fn origin(study: &Study, context: &Context) -> String {
+    let seeds: Vec<String> = study.seeds.iter().map(u64::to_string).collect();
+    let seeds = match seeds.len() {
+        0 => "No random numbers.".to_owned(),
+        1 => format!("Seed: {}.", seeds[0]),
+        _ => format!("Seeds: {}.", seeds.join(", ")),
+    };
+    format!("{seeds} {}", commit(context))
+}
+
+fn commit(context: &Context) -> String {
+    context.commit.as_ref().map_or("Commit: not known.".to_owned(), |commit| format!("Commit: {commit}."))
+}
+
+fn markdown(experiment: &Experiment, study: &Study, context: &Context) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "# {}: {}\n", experiment.id, experiment.title);
     let _ = writeln!(
@@ -94,10 +109,7 @@ fn markdown(experiment: &Experiment, study: &Study) -> String {
             let _ = writeln!(text, "- {note}");
         }
     }
-    if !study.seeds.is_empty() {
-        let seeds: Vec<String> = study.seeds.iter().map(u64::to_string).collect();
-        let _ = writeln!(text, "\nSeeds: {}.", seeds.join(", "));
-    }
+    let _ = writeln!(text, "\n{}", origin(study, context));
     text
 }
 
@@ -111,7 +123,7 @@ fn table<S: AsRef<str>>(text: &mut String, heads: &[S], rows: &[Vec<String>]) {
     }
 }
 
-fn book_markdown(studies: &[(&Experiment, &Study)]) -> String {
+fn book_markdown(studies: &[(&Experiment, &Study)], context: &Context) -> String {
     let mut text = String::from(
         "# The papers, reproduced\n\nEvery table and figure, run by `evenkeel reproduce all`. A page compares shape and law, not the authors' \
          machine: the paper's numbers beside ours, what must hold, and whether it does. One file with all \
@@ -129,10 +141,11 @@ fn book_markdown(studies: &[(&Experiment, &Study)]) -> String {
         })
         .collect();
     table(&mut text, &["experiment", "what it shows", "source", "checks"], &rows);
+    let _ = writeln!(text, "\n{}", commit(context));
     text
 }
 
-fn book_html(studies: &[(&Experiment, &Study)]) -> String {
+fn book_html(studies: &[(&Experiment, &Study)], context: &Context) -> String {
     let mut page = Page::new("The papers, reproduced");
     for (experiment, study) in studies {
         page.heading(&format!("{}: {}", experiment.id, experiment.title));
@@ -158,6 +171,42 @@ fn book_html(studies: &[(&Experiment, &Study)]) -> String {
         for note in &study.notes {
             page.paragraph(note);
         }
+        page.paragraph(&origin(study, context));
     }
     page.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Check, Figure};
+
+    fn studied() -> (&'static Experiment, Study) {
+        let mut study = Study { seeds: vec![7, 8], ..Study::default() };
+        study.check(Check::at_most("It is small", 2.0, 1.0, "ms").because("it is large"));
+        study.table("Numbers", &["paper", "ours"], vec![vec!["1".to_owned(), "2".to_owned()]]);
+        study.note("Another disk.");
+        study.figures = ["one", "two"]
+            .map(|it| Figure { title: it.to_owned(), svg: format!("<svg id={it:?}/>") })
+            .to_vec();
+        (crate::find("pclock-case1").expect("it is there"), study)
+    }
+
+    #[test]
+    fn pages_and_book_say_what_was_found_why_and_from_where() {
+        let (experiment, study) = studied();
+        let context = Context { commit: Some("abc123".to_owned()), ..Context::default() };
+        let page = markdown(experiment, &study, &context);
+        let html = book_html(&[(experiment, &study)], &context);
+        for text in [&page, &html] {
+            for wanted in
+                ["It is small", "it is large", "paper", "Another disk.", "Seeds: 7, 8.", "Commit: abc123."]
+            {
+                assert!(text.contains(wanted), "{wanted} is not in {text}");
+            }
+        }
+        assert!(page.contains("0 of 1 hold") && page.contains("(pclock-case1-2.svg)"));
+        assert!(html.contains("id=\"one\"") && html.contains("id=\"two\""), "every figure is in the book");
+        assert!(book_markdown(&[(experiment, &study)], &context).contains("Commit: abc123."));
+    }
 }

@@ -173,7 +173,9 @@ fn save(args: &ReproduceArgs, results: &Results, context: &Context) -> Option<St
     }
     let simulated = done.iter().filter(|(experiment, _)| !live::is_live(experiment)).count();
     if simulated == all().count() {
-        return write::book(folder, &done).err().map(|error| format!("{}: {error}", folder.display()));
+        return write::book(folder, &done, context)
+            .err()
+            .map(|error| format!("{}: {error}", folder.display()));
     }
     None
 }

@@ -11,6 +11,9 @@ use super::rig::{self, Client, Pair};
 
 const PRXY: &str = include_str!("../../../../experiments/live/nested-prxy.toml");
 const BOTH: &str = include_str!("../../../../experiments/live/nested-prxy-proj.toml");
+/// Name, scenario, and what Nested QoS has within 20 ms in the thesis, in %.
+const PARTS: [(&str, &str, &str, f64); 2] =
+    [("prxy", "nested-prxy.toml", PRXY, 76.0), ("prxy and proj", "nested-prxy-proj.toml", BOTH, 80.0)];
 /// Length of the runs, as the scenarios say.
 const SECONDS: f64 = 40.0;
 /// The bound of the innermost class.
@@ -19,20 +22,15 @@ const INNERMOST_US: u64 = 20_000;
 pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
     let mut study = Study { seeds: vec![1, 2], ..Study::default() };
     let mut table = Vec::new();
-    for (part, file, text, bound) in
-        [("prxy", "nested-prxy.toml", PRXY, 76.0), ("prxy and proj", "nested-prxy-proj.toml", BOTH, 80.0)]
-    {
+    let swept = sweep(context, &mut study)?;
+    for (part, file, text, bound) in PARTS {
         let mut lines = Vec::new();
         for scheduler in ["nested", "pclock"] {
-            let clients = if part == "prxy" {
-                vec![("prxy", Client::Trace(prxy(3.0)?))]
-            } else {
-                vec![("prxy", Client::Trace(prxy(4.0)?)), ("proj", Client::Trace(proj()?))]
-            };
+            let clients = clients(part)?;
             let pairs = rig::run(context, file, text, scheduler, &clients)?;
             for pair in &pairs {
                 let (live, twin) = (within(pair), 100.0 * pair.twin.within_latency.unwrap_or(f64::NAN));
-                let (paper, check) = held(part, scheduler, pair, live, bound);
+                let (paper, check) = held(part, scheduler, pair, live, bound, &swept);
                 study.check(check);
                 study.check(
                     Check::near(
@@ -87,6 +85,53 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
     Ok(study)
 }
 
+fn clients(part: &str) -> Result<Vec<(&'static str, Client)>, ExperimentError> {
+    Ok(if part == PARTS[0].0 {
+        vec![("prxy", Client::Trace(prxy(3.0)?))]
+    } else {
+        vec![("prxy", Client::Trace(prxy(4.0)?)), ("proj", Client::Trace(proj()?))]
+    })
+}
+
+/// The twins on faster disks: a table, and in words how fast one would have to be.
+fn sweep(context: &Context, study: &mut Study) -> Result<String, ExperimentError> {
+    const RATES: [u32; 7] = [100, 110, 120, 130, 140, 160, 200];
+    let mut rows = Vec::new();
+    let mut enough = Vec::new();
+    for (part, file, text, bound) in PARTS {
+        let mut first = None;
+        for rate in RATES {
+            let mut cells = Vec::new();
+            let mut least = f64::INFINITY;
+            for scheduler in ["nested", "pclock"] {
+                let clients = clients(part)?;
+                let summary =
+                    rig::twin_at(context, file, text, scheduler, &clients, &format!("{rate} IOPS"))?;
+                let shares: Vec<f64> = summary
+                    .flows
+                    .iter()
+                    .map(|flow| 100.0 * flow.within_latency.unwrap_or(f64::NAN))
+                    .collect();
+                if scheduler == "nested" {
+                    least = shares.iter().copied().fold(least, f64::min);
+                }
+                cells.push(shares.iter().map(|share| number(*share)).collect::<Vec<_>>().join(", "));
+            }
+            if least >= bound {
+                first = first.or(Some(rate));
+            }
+            rows.push([vec![part.to_owned(), rate.to_string()], cells].concat());
+        }
+        enough.push(match first {
+            Some(rate) => format!("{rate} IOPS for {part}"),
+            None => format!("more than {} IOPS for {part}", RATES[RATES.len() - 1]),
+        });
+    }
+    let heads = ["run", "disk, IOPS", "nested, % in 20 ms", "pclock, % in 20 ms"];
+    study.table("The twins on faster disks (prxy; proj)", &heads, rows);
+    Ok(enough.join(", "))
+}
+
 fn notes(study: &mut Study) {
     study.note(
         "The traces of Microsoft's servers may not be passed on. Generated ones stand in: prxy 300 IOPS in bursts, eight \
@@ -97,11 +142,15 @@ fn notes(study: &mut Study) {
 }
 
 /// What the paper has, and whether ours does.
-fn held(part: &str, scheduler: &str, pair: &Pair, live: f64, bound: f64) -> (String, Check) {
-    let why = "Not met with these stand-ins; where the twin says the same, the load is the reason and not the gateway. The \
-               load is the whole disk (100 IOPS), the outer classes admit 110 and 120 IOPS, and under EDF an outer \
-               request that has waited nearly its second goes before a new one of the innermost class. The paper's \
-               disk did more than its 100 random IOPS where requests lay near each other.";
+fn held(part: &str, scheduler: &str, pair: &Pair, live: f64, bound: f64, swept: &str) -> (String, Check) {
+    let why = format!(
+        "The load is the whole disk, 100 of 100 IOPS, and the classes admit 120 (145 for both): what they promise does not fit, and \
+         under EDF an outer request that has waited nearly its second goes before a new one of the innermost class. The twin says \
+         the same. On a disk without seeks it takes {swept}; at 120 IOPS, what prxy's classes admit, the twin has about what the thesis \
+         has under pClock, 27 %, and the most part of its 76 % (table). The thesis's 100 IOPS are of random requests of 4 KiB; its \
+         traces have locality and writes, which a drive with a buffer answers faster, and it does not say how much. proj: its \
+         class ⟨2, 20/s⟩ admits at most 20 of 25 IOPS, the thesis's 80 %, if requests come evenly; the stand-in comes in bursts of 250 IOPS"
+    );
     match scheduler {
         "nested" => (
             format!("{bound}"),
@@ -111,7 +160,7 @@ fn held(part: &str, scheduler: &str, pair: &Pair, live: f64, bound: f64) -> (Str
                 bound,
                 "%",
             )
-            .because(why),
+            .because(&why),
         ),
         _ => (
             "< 30".to_owned(),

@@ -71,6 +71,26 @@ pub(super) fn run(
     pairs.collect()
 }
 
+/// The twin alone, on a device of another rate: what the device makes of it.
+pub(super) fn twin_at(
+    context: &Context,
+    name: &str,
+    text: &str,
+    scheduler: &str,
+    clients: &[(&str, Client)],
+    rate: &str,
+) -> Result<Summary, ExperimentError> {
+    let failed = |error: io::Error| ExperimentError::Other(format!("{name}: {error}"));
+    let own = device_rate(text).map_err(failed)?;
+    let text = text.replacen(&format!("rate = \"{own}\""), &format!("rate = \"{rate}\""), 1);
+    let refused = |error: config::ConfigError| ExperimentError::Scenario(error.to_string());
+    let scenario = scenario::parse(&text, &Path::new("experiments/live").join(name)).map_err(refused)?;
+    let scenario = scenario
+        .with_scheduler(scheduler)
+        .ok_or_else(|| ExperimentError::Other(format!("there is no scheduler {scheduler}")))?;
+    twin(context, &scenario, clients)
+}
+
 /// The two must agree within 10 % on throughput and mean latency.
 pub(super) fn agree(study: &mut Study, run: &str, pairs: &[Pair]) {
     let reason = disturbance(pairs);

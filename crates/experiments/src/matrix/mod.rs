@@ -19,8 +19,15 @@ mod trial;
 /// In the order of the book.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
+        id: "matrix-papers",
+        title: "All schedulers on all scenarios of the papers",
+        source: "beyond the papers",
+        quick: false,
+        run: synthetic::of_papers,
+    },
+    Experiment {
         id: "matrix-synthetic",
-        title: "All schedulers on all scenarios",
+        title: "All schedulers on all scenarios that come with Evenkeel",
         source: "beyond the papers",
         quick: false,
         run: synthetic::run,
@@ -74,6 +81,6 @@ mod tests {
                 parsed.err().map(|error| error.to_string()).unwrap_or_default()
             );
         }
-        assert_eq!(EXPERIMENTS.len(), 5);
+        assert_eq!(EXPERIMENTS.len(), 6);
     }
 }

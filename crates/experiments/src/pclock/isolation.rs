@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 
-use evenkeel_core::{Cost, Envelope, Rate, Slo, Span};
+use evenkeel_core::{Cost, Envelope, Rate, Record, Slo, Span};
 use evenkeel_report::figure::{Lines, Series};
-use evenkeel_sim::Summary;
 use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::{Observer, Summary, run};
 
 use super::examples::flow;
-use super::machine::{Machine, latencies, latency_figure, throughput_figure};
+use super::machine::{ARRAY, Machine, latencies, latency_figure, scenario, throughput_figure};
 use crate::study::{Figure, number};
 use crate::work::in_parallel;
 use crate::{Check, Context, ExperimentError, Study};
@@ -18,7 +18,7 @@ const FIG_10: &str = include_str!("../../../../experiments/pclock-fig10.toml");
 const FIG_11: &str = include_str!("../../../../experiments/pclock-fig11.toml");
 
 pub(super) fn fig_9(context: &Context) -> Result<Study, ExperimentError> {
-    let scenario = context.scenario("pclock-fig9.toml", FIG_9)?;
+    let scenario = scenario(context, "pclock-fig9.toml", FIG_9)?;
     let mut study = Study { seeds: vec![scenario.seed], ..Study::default() };
     Machine::Array.describe(context, &mut study)?;
     let summary = context.run(&scenario, "pclock", scenario.seed)?;
@@ -64,14 +64,22 @@ pub(super) fn fig_9(context: &Context) -> Result<Study, ExperimentError> {
 }
 
 pub(super) fn fig_10(context: &Context) -> Result<Study, ExperimentError> {
-    let scenario = context.scenario("pclock-fig10.toml", FIG_10)?;
+    let scenario = scenario(context, "pclock-fig10.toml", FIG_10)?;
     let mut study = Study { seeds: vec![scenario.seed], ..Study::default() };
     Machine::Array.describe(context, &mut study)?;
-    let summary = context.run(&scenario, "pclock", scenario.seed)?;
+    let mut waits = Waits::default();
+    let options = run::Options { seed: scenario.seed, commit: context.commit.as_deref() };
+    let summary = run::run(&scenario, &options, Some(&mut waits), &mut |_| {})?;
     for name in ["flow2", "flow3"] {
         let longest = latencies(&summary, name)?.into_iter().filter(|it| it.is_finite()).fold(0.0, f64::max);
         let law = format!("{name} misses no deadline on average: longest mean of half a second");
         study.check(Check::at_most(law, longest, 200.0, "ms"));
+    }
+    for name in ["flow2", "flow3"] {
+        let it = flow(&summary, name)?;
+        let late = 100.0 * it.missed as f64 / it.promised.max(1) as f64;
+        let law = format!("{name}: late, of its requests within the envelope");
+        study.check(Check::at_most(law, late, 0.1, "%").because(&waits.reason()));
     }
     let one = flow(&summary, "flow1")?;
     let beyond = 100.0 * (1.0 - one.within_latency.unwrap_or(1.0));
@@ -90,14 +98,47 @@ pub(super) fn fig_10(context: &Context) -> Result<Study, ExperimentError> {
         ));
     }
     summary_table(&mut study, &summary, &[("flow1", 400.0), ("flow2", 200.0), ("flow3", 200.0)])?;
-    study.note(
-        "A request waits in its disk's queue after its dispatch, where no scheduler reaches it, and the queues are not \
-         equally long: of flows 2 and 3 some requests take longer than their bound (the table has how many), though \
-         all are dispatched in time.",
-    );
     study.figures.push(latency_figure(&summary, "Mean latency")?);
     study.figures.push(throughput_figure(&summary, "Throughput")?);
     Ok(study)
+}
+
+/// When requests of flows 2 and 3 are dispatched, and when they are over; both are promised 200 ms.
+#[derive(Default)]
+struct Waits {
+    late: u64,
+    late_when_dispatched: u64,
+    /// The longest wait for dispatch, and the longest time in the array, in ms.
+    longest: [f64; 2],
+}
+
+impl Waits {
+    fn reason(&self) -> String {
+        format!(
+            "after its dispatch a request waits in its disk's queue, where no scheduler reaches it: of {} requests of flows 2 and 3 \
+             that take more than 200 ms {} had waited longer than that for dispatch (the longest {} ms), and the array takes up to \
+             {} ms. With 64 random requests on 16 disks some have 8 and more, and C-LOOK passes some by. The paper plots means",
+            self.late,
+            self.late_when_dispatched,
+            number(self.longest[0]),
+            number(self.longest[1])
+        )
+    }
+}
+
+impl Observer for Waits {
+    fn on_reply(&mut self, record: &Record, _outstanding: u32) {
+        if record.request.flow.0 > 0 {
+            let bound = Span::from_millis(200);
+            let waited = record.dispatch.since(record.arrival);
+            self.late += u64::from(record.latency() > bound);
+            self.late_when_dispatched += u64::from(waited > bound);
+            let there = record.completion.since(record.dispatch);
+            for (longest, span) in self.longest.iter_mut().zip([waited, there]) {
+                *longest = longest.max(span.as_secs_f64() * 1e3);
+            }
+        }
+    }
 }
 
 pub(super) fn fig_11a(context: &Context) -> Result<Study, ExperimentError> {
@@ -105,7 +146,7 @@ pub(super) fn fig_11a(context: &Context) -> Result<Study, ExperimentError> {
     let scenarios: Vec<Scenario> = bursts
         .iter()
         .map(|&burst| {
-            let mut scenario = context.scenario("pclock-fig11.toml", FIG_11)?;
+            let mut scenario = scenario(context, "pclock-fig11.toml", FIG_11)?;
             let envelope =
                 Envelope::new(Cost::requests(burst), Rate::per_second(750), Span::from_millis(300));
             let envelope = envelope.map_err(|error| ExperimentError::Other(error.to_string()))?;
@@ -128,11 +169,14 @@ pub(super) fn fig_11a(context: &Context) -> Result<Study, ExperimentError> {
             rises(&one),
             ends(&one),
         ))
-        .check(Check::that(
-            "Flow 2 gets slower, step by step, as flow 1's burst parameter grows",
-            rises(&two),
-            ends(&two),
-        ))
+        .check(
+            Check::that(
+                "Flow 2 gets slower, step by step, as flow 1's burst parameter grows",
+                rises(&two),
+                ends(&two),
+            )
+            .because(&last_step(context, &scenarios[6..])?),
+        )
         .check(Check::at_least(
             "Latency moves from one flow to the other: flow 1, σ = 0 over σ = 350",
             one[7] / one[0],
@@ -158,7 +202,7 @@ pub(super) fn fig_11b(context: &Context) -> Result<Study, ExperimentError> {
             let text = FIG_11
                 .replace("75000 us", &format!("{on} us"))
                 .replace("925000 us", &format!("{} us", period - on));
-            context.scenario("pclock-fig11.toml", &text)
+            scenario(context, "pclock-fig11.toml", &text)
         })
         .collect::<Result<_, ExperimentError>>()?;
     let mut study = Study::default();
@@ -178,12 +222,45 @@ pub(super) fn fig_11b(context: &Context) -> Result<Study, ExperimentError> {
             500.0,
             "ms",
         ));
-    study.note(format!(
-        "In the paper flow 1's mean goes to 350 ms with the largest spikes; here to {} ms. A spike of 750 that gets all of \
-         1500 IOPS takes 250 ms on average, and flow 2, with 500 ms, can wait that long.",
-        number(swept[8].0)
-    ));
+    let law = "Flow 1's mean latency with spikes of 750 is the paper's";
+    let check = Check::within_percent(law, swept[8].0, 350.0, 10.0, "ms");
+    study.check(check.because(&at_other_capacities(context)?));
     Ok(study)
+}
+
+/// Flow 2's latency in the last two steps of figure 11(a), with other seeds.
+fn last_step(context: &Context, scenarios: &[Scenario]) -> Result<String, ExperimentError> {
+    let mut found = Vec::new();
+    for seed in [1, 2, 3] {
+        let mean = |scenario: &Scenario| {
+            let summary = context.run(scenario, "pclock", seed)?;
+            Ok::<_, ExperimentError>(number(flow(&summary, "flow2")?.latency.latency_mean_us / 1e3))
+        };
+        found.push(scenarios.iter().map(mean).collect::<Result<Vec<_>, _>>()?.join(" to "));
+    }
+    Ok(format!(
+        "The two flows send 1500 requests per second to an array of about 1500, where what waits in a run of 60 s is a matter of \
+         chance. With the seeds 1, 2 and 3 the last step of flow 2, σ = 50 to σ = 0, is from {} ms",
+        found.join(", from ")
+    ))
+}
+
+/// Flow 1's latency with spikes of 750 on an array that is a little faster or slower.
+fn at_other_capacities(context: &Context) -> Result<String, ExperimentError> {
+    let mut found = Vec::new();
+    for size in ["11 KiB", "12 KiB"] {
+        let sized = |text: &str| text.replace("11776 B", size);
+        let capacity = Machine::Array.capacity(context, &sized(ARRAY))?;
+        let scenario = scenario(context, "pclock-fig11.toml", &sized(FIG_11))?;
+        let summary = context.run(&scenario, "pclock", scenario.seed)?;
+        let mean = flow(&summary, "flow1")?.latency.latency_mean_us / 1e3;
+        found.push(format!("{} ms on {} IOPS", number(mean), number(capacity)));
+    }
+    Ok(format!(
+        "The two flows send 1500 requests per second to an array of \"around 1500\", and there the mean hangs on the last percent of \
+         capacity: with requests of 11 and of 12 KiB it is {}",
+        found.join(" and ")
+    ))
 }
 
 /// Runs the scenarios under pClock: the mean latency of both flows in each, in ms, as a table and a figure.

@@ -10,6 +10,7 @@ mod spare;
 mod tags;
 
 pub(crate) use examples::flow;
+pub(crate) use machine::scenario;
 
 /// In the order of the paper.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
