@@ -8,14 +8,11 @@ use evenkeel_bench::{FLOWS, IDLE_DEVICE, Load, SCHEDULERS, counting, slo};
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// FAIRIO looks at every active class once a cycle: more of them take minutes to set up.
-const FAIRIO_MAX: u32 = 10_000;
-
 fn schedulers(criterion: &mut Criterion) {
     for (name, make) in SCHEDULERS {
         let mut group = criterion.benchmark_group(name);
         group.sample_size(20).measurement_time(Duration::from_secs(2));
-        for &flows in FLOWS.iter().filter(|flows| name != "fairio" || **flows <= FAIRIO_MAX) {
+        for &flows in FLOWS {
             group.bench_function(flows.to_string(), |bencher| {
                 let mut load = Load::new(make(), flows, IDLE_DEVICE, slo);
                 (0..2 * flows).for_each(|_| load.step());

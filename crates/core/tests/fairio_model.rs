@@ -45,6 +45,8 @@ struct Model {
     reported: bool,
     now: u128,
     start: Option<u128>,
+    /// Requests completed in this cycle.
+    done: usize,
     changed: bool,
     flows: BTreeMap<usize, Flow>,
     waiting: Vec<(u64, usize)>,
@@ -103,7 +105,11 @@ impl Model {
         let Some(start) = self.start else { return };
         if self.now >= start + self.cycle {
             let idle = !self.waits() && self.store.is_empty();
-            self.turn(if idle { self.cycle } else { self.now - start }, false);
+            if self.done >= self.active().len() {
+                self.turn(if idle { self.cycle } else { self.now - start }, false);
+            } else if idle {
+                self.start = Some(self.now - self.cycle);
+            }
         }
     }
 
@@ -117,6 +123,7 @@ impl Model {
             }
         }
         self.start = if self.active().is_empty() { None } else { Some(self.now) };
+        self.done = 0;
         if self.start.is_some() {
             self.begin(forward);
         }
@@ -271,7 +278,7 @@ impl Model {
         Ok(sent.0)
     }
 
-    /// What goes now, or until when to wait; 0: nothing waits.
+    /// What goes now, or until when to wait; 0: nothing waits; [`BLOCKED`]: until a completion.
     fn dispatch(&mut self) -> Result<u64, u128> {
         self.catch_up();
         if !self.waits() {
@@ -285,7 +292,7 @@ impl Model {
             return self.send(index);
         }
         if self.start.is_none() {
-            self.start = Some(self.now);
+            (self.start, self.done) = (Some(self.now), 0);
             self.begin(false);
         }
         loop {
@@ -310,7 +317,7 @@ impl Model {
             }
             let start = self.start.unwrap();
             if self.store.len() >= self.load {
-                return Err(start + self.cycle);
+                return Err(if self.now < start + self.cycle { start + self.cycle } else { BLOCKED });
             }
             if self.now == start {
                 return Err(start + 1);
@@ -330,6 +337,7 @@ impl Model {
             self.revoke(id);
         }
         self.attempts += 1;
+        self.done += 1;
         self.catch_up();
     }
 
@@ -372,6 +380,9 @@ enum Step {
 }
 
 const FLOWS: usize = 5;
+
+/// "Not before a completion".
+const BLOCKED: u128 = u128::MAX;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let waits = prop_oneof![0_u64..3_000_000, 0_u64..40_000_000, Just(10_000_000), Just(500_000_000)];
@@ -419,6 +430,7 @@ impl Pair {
             reported: config.accounting == Accounting::Reported,
             now: 0,
             start: None,
+            done: 0,
             changed: false,
             flows: BTreeMap::new(),
             waiting: Vec::new(),
@@ -445,7 +457,7 @@ impl Pair {
             Decision::Dispatch(dispatch) => Ok(dispatch.request.id.0),
             Decision::WaitUntil(instant) => Err(instant.as_nanos().into()),
             Decision::Idle => Err(0),
-            Decision::Blocked => panic!("FAIRIO waits for instants"),
+            Decision::Blocked => Err(BLOCKED),
         };
         assert_eq!(actual, expected);
         expected

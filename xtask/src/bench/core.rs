@@ -65,13 +65,6 @@ const SCHEDULERS: [&str; 14] = [
     "fcfs",
 ];
 
-/// FAIRIO looks at every active class once a cycle, by its definition: at more classes than this, setting
-/// the load up takes minutes.
-const FAIRIO_MAX: u32 = 10_000;
-
-/// On the busy device a cycle of FAIRIO is ten requests long: at more classes than this, a round takes long.
-const FAIRIO_BUSY_MAX: u32 = 1_000;
-
 /// Setting up more flows than this under valgrind takes minutes.
 const COUNTED_MAX: u32 = 1_000;
 
@@ -197,12 +190,8 @@ impl Bench<'_> {
         if flows > ROUNDS_MAX { 1 } else { self.options.rounds }
     }
 
-    /// The fastest of twenty slices; none where there are too many flows for the scheduler.
+    /// The fastest of twenty slices.
     fn time(&self, name: &str, flows: u32, load: &str) -> Option<f64> {
-        let most = if load == "busy" { FAIRIO_BUSY_MAX } else { FAIRIO_MAX };
-        if name == "fairio" && flows > most {
-            return None;
-        }
         let line = self.own(&["time", name, &flows.to_string(), load, "--slices", "20"])?;
         if line["allocations"] != 0 {
             eprintln!("{name} allocated in steady state at {flows} flows: {line}");
@@ -213,14 +202,7 @@ impl Bench<'_> {
     fn changes(&self) -> Table {
         let mut table = Table::new("Nanoseconds of a change, among so many flows", &CHANGE_FLOWS);
         for name in self.schedulers() {
-            let columns: Vec<Option<Value>> = CHANGE_FLOWS
-                .iter()
-                .map(|flows| {
-                    (name != "fairio" || *flows <= FAIRIO_MAX)
-                        .then(|| self.own(&["changes", name, &flows.to_string()]))
-                        .flatten()
-                })
-                .collect();
+            let columns = CHANGE_FLOWS.map(|flows| self.own(&["changes", name, &flows.to_string()]));
             for change in ["returns from idle", "appears and leaves", "changes its rate"] {
                 let row = columns.iter().map(|cell| cell.as_ref()?[change].as_f64()).collect();
                 table.rows.push((format!("{name}: {change}"), row));
