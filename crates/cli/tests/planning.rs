@@ -139,8 +139,14 @@ fn a_fleet_is_fitted_and_consolidated() {
     let (code, planned) = json(&arguments);
     assert_eq!(code, Some(0), "{planned}");
     let rows = planned["schedulers"].as_array().expect("a list");
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 13, "every scheduler");
     assert!(rows.iter().all(|row| row["saving_percent"].as_f64() > Some(10.0)), "{planned}");
+
+    let chosen = [&arguments[..], &["--scheduler", "nested"]].concat();
+    let (code, planned) = json(&chosen);
+    assert_eq!((code, planned["schedulers"].as_array().map(Vec::len)), (Some(0), Some(1)), "{planned}");
+    let (code, shown) = text(&[&arguments[..], &["--scheduler", "fifo"]].concat());
+    assert!(code == Some(2) && shown.contains("no scheduler"), "{shown}");
 
     let bad = traces.join("bad.csv");
     fs::write(&bad, "2,R,0,512\n1,R,0,512\n").expect("written");

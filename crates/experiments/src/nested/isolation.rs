@@ -1,7 +1,7 @@
 //! Sections 4.2 and 4.3: W1 leaves its envelope for 100 s, beside W2 that does not (figures 4.2 to 4.7).
 
 use evenkeel_core::{Rate, Record};
-use evenkeel_plan::{Contender, Flow, MemorySource};
+use evenkeel_plan::{Flow, MemorySource, SchedulerKind};
 use evenkeel_report::figure::{Lines, Series};
 use evenkeel_trace::generate::{Arrivals, Personality};
 
@@ -15,7 +15,8 @@ const VIOLATION: (u64, u64) = (600, 700);
 const CAPACITY: u64 = 628;
 const BOUNDS_MS: [f64; 3] = [50.0, 500.0, 5_000.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
-const CONTENDERS: [Contender; 3] = [Contender::Nested, Contender::PClock, Contender::Wf2q];
+const CONTENDERS: [SchedulerKind; 3] =
+    [SchedulerKind::Nested, SchedulerKind::PClock, SchedulerKind::Wf2qPlus];
 /// Seconds of a point in the figures of throughput.
 const STEP: usize = 10;
 
@@ -64,7 +65,7 @@ pub(super) fn workloads(_context: &Context) -> Result<Study, ExperimentError> {
             number(bad[0].share(0)),
             number(bad[1].share(0)),
         ]);
-        if contender != Contender::Wf2q {
+        if contender != SchedulerKind::Wf2qPlus {
             study.figures.push(throughput(&format!("Throughput with W1's violation under {name}"), &bad)?);
         }
     }
@@ -98,7 +99,7 @@ pub(super) fn bad_region(_context: &Context) -> Result<Study, ExperimentError> {
         let late_until = (VIOLATION.1..SECONDS).find(|second| w1.mean(*second) <= BOUNDS_MS[0]);
         let late_until = late_until.unwrap_or(SECONDS) as f64;
         let (during, after) = (w1.in_time(VIOLATION.0, VIOLATION.1), w1.in_time(VIOLATION.1, 790));
-        if contender == Contender::Nested {
+        if contender == SchedulerKind::Nested {
             let calm = w1.in_time(100, VIOLATION.0);
             let law = format!(
                 "{name}: no lasting effect: in time from 700 to 790 s, against {} % before",
@@ -112,7 +113,7 @@ pub(super) fn bad_region(_context: &Context) -> Result<Study, ExperimentError> {
             study.check(Check::near(format!("{name}: W1 is late until"), late_until, 790.0, 30.0, "s"));
             study.check(Check::at_most(format!("{name}: in time from 700 to 790 s"), after, 5.0, "%"));
         }
-        let paper = if contender == Contender::Nested { "700" } else { "790" };
+        let paper = if contender == SchedulerKind::Nested { "700" } else { "790" };
         let numbers = [late_until, during, after, w1.share(0)].map(number);
         rows.push([vec![name.to_owned(), paper.to_owned()], numbers.to_vec()].concat());
         let points = (580..860).map(|second| (second as f64, w1.in_time(second, second + 1))).collect();
@@ -166,10 +167,10 @@ const BURSTIER: &str =
 const ARITHMETIC: &str = "A length of 1870 s follows from the 6 %, and of that the about 200 s in which pClock and WF2Q+ are late are 100 000 \
      of 654 000 requests, 15 %. The thesis's 75 % are only possible if a tenth was late without the violation as well, as its 90 % within 50 ms allow";
 
-const fn paper_share(contender: Contender) -> f64 {
+const fn paper_share(contender: SchedulerKind) -> f64 {
     match contender {
-        Contender::Nested => 94.0,
-        Contender::PClock => 75.4,
+        SchedulerKind::Nested => 94.0,
+        SchedulerKind::PClock => 75.4,
         _ => 75.3,
     }
 }
@@ -192,7 +193,7 @@ fn w2() -> Result<MemorySource, ExperimentError> {
 fn outcomes(
     w1: &MemorySource,
     w2: &MemorySource,
-    contender: Contender,
+    contender: SchedulerKind,
 ) -> Result<[Outcome; 2], ExperimentError> {
     let flows = [
         Flow {
