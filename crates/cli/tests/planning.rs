@@ -314,6 +314,12 @@ fn a_log_is_audited_explained_and_verified() {
     assert!(shown.contains("\"fcfs\" holds nobody off"), "{shown}");
     let (code, told) = json(&["explain", "orders", "--ledger", name(&path), "--at", "100.5", "--json"]);
     assert_eq!((code, &told["answer"]), (Some(0), &Value::from("idle")));
+    // The instant of the miss, and a moment around it.
+    let (code, told) =
+        json(&["explain", "orders", "--ledger", name(&path), "--at", "0.05", "--around", "0.001", "--json"]);
+    assert_eq!((code, &told["answer"]), (Some(0), &Value::from("crowded")), "{told}");
+    let sentences = told["sentences"].to_string();
+    assert!(sentences.contains("around 50.0 ms") && sentences.contains("100.0 % to bully"), "{told}");
     let (code, shown) = text(&["explain", "nobody", "--ledger", name(&path)]);
     assert!(code == Some(2) && shown.contains("orders, bully"), "{shown}");
 
