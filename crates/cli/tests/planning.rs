@@ -176,6 +176,42 @@ fn a_fleet_is_fitted_and_consolidated() {
 }
 
 #[test]
+fn hundreds_of_volumes_are_fitted_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).expect("made");
+    // Each its own size of burst, which is what it then needs.
+    for volume in 0..300 {
+        let size = 1 + volume % 7;
+        let lines = (0..10 * size).map(|n| format!("{}.{:06},R,{},4096\n", n / size, n % size, n * 4096));
+        fs::write(traces.join(format!("{volume:03}.csv")), lines.collect::<String>()).expect("written");
+    }
+    let out = folder.path().join("fleet.parquet");
+    let (code, shown) = text(&[
+        "plan",
+        "fleet",
+        name(&traces),
+        "--classes",
+        "100% 10 ms",
+        "--threads",
+        "8",
+        "--out",
+        name(&out),
+    ]);
+    assert!(code == Some(0) && shown.contains("300 traces fitted, 0 could not be"), "{shown}");
+    let reader = SerializedFileReader::try_from(out.as_path()).expect("Parquet");
+    let rows: Vec<Row> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 300);
+    for (volume, row) in (0_i64..).zip(&rows) {
+        let size = 1 + volume % 7;
+        assert!(row.get_string(0).expect("a name").ends_with(&format!("{volume:03}.csv")), "in order");
+        assert_eq!(row.get_long(1).ok(), Some(10 * size));
+        let burst = row.get_double(6).expect("a burst");
+        assert!((burst - size as f64).abs() <= 0.01, "bursts of {size} need {burst}");
+    }
+}
+
+#[test]
 fn costs_and_groups_count_as_in_the_gateway() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (trace(folder.path(), "a.csv", 0, 0), trace(folder.path(), "b.csv", 3, 0));
