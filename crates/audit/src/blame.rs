@@ -4,12 +4,12 @@
 //!  arrival a                                                        completion c
 //!  |──────┬───────────┬─ ─ ─ ─┬───────┬──────────────────┬─────────────|   the request that missed
 //!      X1 │    X2     │ idle  │  X3   │        X4        │     its own     completions of the store
-//!     other  own flow,  held    other   other: 1/C, the
+//!     other  own flow,  held    other   other: cost/C, the
 //!            outside    back            rest: slow device
 //! ```
 //!
 //! Each completion accounts for the time since the one before it, from its own dispatch on: up to one
-//! service time of the profile (1/C, C the store's stated capacity) it was that request which had the store,
+//! service time of the profile (its cost / C, C the store's stated capacity) it was that request which had the store,
 //! what is beyond is the device being slower than its profile. Time in which the store had nothing although
 //! the request waited is time in which it was held back. The parts add up to c − a exactly.
 //!
@@ -28,7 +28,7 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::units::NANOS_PER_SECOND;
-use evenkeel_core::{FlowId, Outcome, Rate, Record, Span, Time};
+use evenkeel_core::{Cost, FlowId, Outcome, Rate, Record, Span, Time};
 
 /// Completions that are remembered.
 const WINDOW: usize = 1 << 20;
@@ -182,8 +182,8 @@ impl Blame {
 /// Follows the records of a log, in their order, and splits misses.
 #[derive(Debug, Default)]
 pub struct Attribution {
-    /// 1/C.
-    service: Option<Span>,
+    /// C.
+    capacity: Option<Rate>,
     window: VecDeque<Turn>,
     /// Completion of the latest turn that is no longer remembered.
     forgotten: Time,
@@ -224,12 +224,16 @@ impl Attribution {
         Self::default()
     }
 
-    /// The device's profile from now on: it serves `capacity` requests per second.
+    /// The device's profile from now on: it serves `capacity` requests of cost 1 per second.
     pub fn set_capacity(&mut self, capacity: Option<Rate>) {
-        self.service = capacity.filter(|rate| rate.as_millis() > 0).map(|rate| {
-            let nanos = 1_000 * u128::from(NANOS_PER_SECOND);
-            Span::from_nanos(nanos.div_ceil(u128::from(rate.as_millis())) as u64)
-        });
+        self.capacity = capacity.filter(|rate| rate.as_millis() > 0);
+    }
+
+    /// What the profile grants a request of this cost, rounded up to a nanosecond.
+    fn service(&self, cost: Cost) -> Option<Span> {
+        let rate = u128::from(self.capacity?.as_millis());
+        let nanos = u128::from(cost.as_millis()) * u128::from(NANOS_PER_SECOND);
+        Some(Span::from_nanos(u64::try_from(nanos.div_ceil(rate)).unwrap_or(u64::MAX)))
     }
 
     /// Notes that the operator changed something at `at`.
@@ -253,7 +257,7 @@ impl Attribution {
         }
         let begin = self.latest.max(dispatch);
         let taken = completion.since(begin);
-        let charge = self.service.map_or(taken, |service| taken.min(service));
+        let charge = self.service(record.request.cost).map_or(taken, |service| taken.min(service));
         let flow = record.request.flow.0;
         self.push(Turn { completion, begin, charge, flow, inside: record.promise.is_some() });
         self.latest = completion;
@@ -333,7 +337,7 @@ impl Attribution {
         }
         blame.held = self.idle_between(from, record.dispatch);
         let rest = (record.latency() - accounted) - blame.held;
-        match self.service {
+        match self.capacity {
             Some(_) => blame.device = rest,
             None => blame.unseen = blame.unseen + rest,
         }
@@ -371,7 +375,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::{Cost, Operation, Request, RequestId};
+    use evenkeel_core::{Operation, Request, RequestId};
     use proptest::prelude::*;
 
     fn record(flow: u32, [arrival, dispatch, completion]: [u64; 3], promise: Option<u64>) -> Record {
@@ -430,6 +434,18 @@ mod tests {
         assert_eq!(blame.device, MS(20), "40 of the 50 ms that were undue");
         assert_eq!(blame.others, vec![(FlowId(1), Turns { all: MS(5), outside: MS(0) })]);
         assert_eq!(blame.principal(), Some(Cause::Device));
+    }
+
+    #[test]
+    fn a_dear_request_is_its_senders_doing_and_no_slow_device() {
+        let mut it = attribution();
+        // A write that costs four may take 40 ms; it takes 45.
+        let mut dear = record(1, [0, 0, 45], None);
+        dear.request.cost = Cost::requests(4);
+        it.on_record(&dear);
+        let blame = it.on_record(&record(0, [0, 45, 55], Some(10))).expect("missed");
+        let turns = Turns { all: MS(40), outside: MS(40) };
+        assert_eq!((blame.device, blame.others), (MS(5), vec![(FlowId(1), turns)]));
     }
 
     #[test]

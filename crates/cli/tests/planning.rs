@@ -139,8 +139,14 @@ fn a_fleet_is_fitted_and_consolidated() {
     let (code, planned) = json(&arguments);
     assert_eq!(code, Some(0), "{planned}");
     let rows = planned["schedulers"].as_array().expect("a list");
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 13, "every scheduler");
     assert!(rows.iter().all(|row| row["saving_percent"].as_f64() > Some(10.0)), "{planned}");
+
+    let chosen = [&arguments[..], &["--scheduler", "nested"]].concat();
+    let (code, planned) = json(&chosen);
+    assert_eq!((code, planned["schedulers"].as_array().map(Vec::len)), (Some(0), Some(1)), "{planned}");
+    let (code, shown) = text(&[&arguments[..], &["--scheduler", "fifo"]].concat());
+    assert!(code == Some(2) && shown.contains("no scheduler"), "{shown}");
 
     let bad = traces.join("bad.csv");
     fs::write(&bad, "2,R,0,512\n1,R,0,512\n").expect("written");
@@ -167,6 +173,42 @@ fn a_fleet_is_fitted_and_consolidated() {
     }
     let (code, shown) = text(&["plan", "fleet", name(&traces), "--out", "fleet.xls"]);
     assert!(code == Some(2) && shown.contains(".csv or .parquet"), "{shown}");
+}
+
+#[test]
+fn hundreds_of_volumes_are_fitted_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).expect("made");
+    // Each its own size of burst, which is what it then needs.
+    for volume in 0..300 {
+        let size = 1 + volume % 7;
+        let lines = (0..10 * size).map(|n| format!("{}.{:06},R,{},4096\n", n / size, n % size, n * 4096));
+        fs::write(traces.join(format!("{volume:03}.csv")), lines.collect::<String>()).expect("written");
+    }
+    let out = folder.path().join("fleet.parquet");
+    let (code, shown) = text(&[
+        "plan",
+        "fleet",
+        name(&traces),
+        "--classes",
+        "100% 10 ms",
+        "--threads",
+        "8",
+        "--out",
+        name(&out),
+    ]);
+    assert!(code == Some(0) && shown.contains("300 traces fitted, 0 could not be"), "{shown}");
+    let reader = SerializedFileReader::try_from(out.as_path()).expect("Parquet");
+    let rows: Vec<Row> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 300);
+    for (volume, row) in (0_i64..).zip(&rows) {
+        let size = 1 + volume % 7;
+        assert!(row.get_string(0).expect("a name").ends_with(&format!("{volume:03}.csv")), "in order");
+        assert_eq!(row.get_long(1).ok(), Some(10 * size));
+        let burst = row.get_double(6).expect("a burst");
+        assert!((burst - size as f64).abs() <= 0.01, "bursts of {size} need {burst}");
+    }
 }
 
 #[test]
@@ -308,6 +350,12 @@ fn a_log_is_audited_explained_and_verified() {
     assert!(shown.contains("\"fcfs\" holds nobody off"), "{shown}");
     let (code, told) = json(&["explain", "orders", "--ledger", name(&path), "--at", "100.5", "--json"]);
     assert_eq!((code, &told["answer"]), (Some(0), &Value::from("idle")));
+    // The instant of the miss, and a moment around it.
+    let (code, told) =
+        json(&["explain", "orders", "--ledger", name(&path), "--at", "0.05", "--around", "0.001", "--json"]);
+    assert_eq!((code, &told["answer"]), (Some(0), &Value::from("crowded")), "{told}");
+    let sentences = told["sentences"].to_string();
+    assert!(sentences.contains("around 50.0 ms") && sentences.contains("100.0 % to bully"), "{told}");
     let (code, shown) = text(&["explain", "nobody", "--ledger", name(&path)]);
     assert!(code == Some(2) && shown.contains("orders, bully"), "{shown}");
 

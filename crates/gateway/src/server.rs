@@ -437,6 +437,7 @@ fn prepare(
                 .map(|member| MemberConfig { limit: member.limit.filter(|_| !store.observe), ..member }),
             adapt: volume.adapt,
             cost: volume.cost.clone(),
+            largest: crate::config::largest_cost(volume),
             in_flight_max: volume.in_flight_max,
         });
     }

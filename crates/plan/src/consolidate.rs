@@ -1,9 +1,10 @@
 //! How few IOPS do for several volumes on one store, under each scheduler.
 
-use evenkeel_core::Rate;
+use evenkeel_catalogue::SchedulerKind;
+use evenkeel_core::{Rate, Slo};
 
 use crate::error::PlanError;
-use crate::replay::{Contender, replay};
+use crate::replay::{Agreements, replay_under, scheduler};
 use crate::source::Flow;
 use crate::target::Target;
 
@@ -19,7 +20,7 @@ pub struct Tenant<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consolidation {
     /// The scheduler.
-    pub contender: Contender,
+    pub scheduler: SchedulerKind,
     /// The capacity that does for each tenant alone.
     pub alone: Vec<Rate>,
     /// The capacity that does for all of them together.
@@ -44,49 +45,50 @@ impl Consolidation {
     }
 }
 
-/// What `contender` needs for `tenants`, found by bisection over replays to 1 part in 500; and how many of
-/// them fit `capacity`. `on_replay` is called after each replay.
+/// What the scheduler `kind` needs for `tenants`, found by bisection over replays to 1 part in 500; and how many of
+/// them fit `capacity`. A scheduler that reserves reserves the ρ of the innermost class. `on_replay` is called after
+/// each replay.
 ///
 /// # Errors
 /// If a trace cannot be read, or no capacity does.
 pub fn consolidate(
     tenants: &[Tenant<'_>],
-    contender: Contender,
+    kind: SchedulerKind,
     capacity: Option<Rate>,
     on_replay: &mut dyn FnMut(),
 ) -> Result<Consolidation, PlanError> {
     let mut alone = Vec::new();
     for tenant in tenants {
-        alone.push(least(std::slice::from_ref(tenant), contender, on_replay)?);
+        alone.push(least(std::slice::from_ref(tenant), kind, on_replay)?);
     }
-    let together = least(tenants, contender, on_replay)?;
+    let together = least(tenants, kind, on_replay)?;
     let mut fit = None;
     if let Some(capacity) = capacity {
         let mut count = 0;
-        while count < tenants.len() && meets(&tenants[..=count], contender, capacity, on_replay)? {
+        while count < tenants.len() && meets(&tenants[..=count], kind, capacity, on_replay)? {
             count += 1;
         }
         fit = Some(count);
     }
-    Ok(Consolidation { contender, alone, together, fit })
+    Ok(Consolidation { scheduler: kind, alone, together, fit })
 }
 
 fn least(
     tenants: &[Tenant<'_>],
-    contender: Contender,
+    kind: SchedulerKind,
     on_replay: &mut dyn FnMut(),
 ) -> Result<Rate, PlanError> {
     let (mut low, mut high) = (0, 1_000);
-    while !meets(tenants, contender, Rate::from_millis(high), on_replay)? {
+    while !meets(tenants, kind, Rate::from_millis(high), on_replay)? {
         low = high;
         high *= 2;
         if high > 1_000_000_000_000 {
-            return Err(PlanError::NoCapacity { scheduler: contender.name() });
+            return Err(PlanError::NoCapacity { scheduler: kind.name() });
         }
     }
     while high - low > (high / 500).max(1) {
         let middle = low + (high - low) / 2;
-        if meets(tenants, contender, Rate::from_millis(middle), on_replay)? {
+        if meets(tenants, kind, Rate::from_millis(middle), on_replay)? {
             high = middle;
         } else {
             low = middle;
@@ -98,7 +100,7 @@ fn least(
 /// Whether every tenant gets every fraction at `capacity`.
 fn meets(
     tenants: &[Tenant<'_>],
-    contender: Contender,
+    kind: SchedulerKind,
     capacity: Rate,
     on_replay: &mut dyn FnMut(),
 ) -> Result<bool, PlanError> {
@@ -109,7 +111,14 @@ fn meets(
             Flow { name: name.clone(), source: *source, classes: classes.clone() }
         })
         .collect();
-    let served = replay(&flows, contender.scheduler(), capacity, &mut |_| ())?;
+    let slo = |flow: &Flow<'_>| {
+        let slo = flow.slo();
+        let reserved = slo.envelope().filter(|_| kind.knows_reservations()).map(|it| it.rate());
+        reserved.and_then(|rate| slo.clone().with_reservation(rate).ok()).unwrap_or(slo)
+    };
+    let slos: Vec<Slo> = flows.iter().map(slo).collect();
+    let agreements = Agreements { slos, ..Agreements::default() };
+    let served = replay_under(&flows, &agreements, scheduler(kind), capacity, &mut |_| ())?;
     on_replay();
     let met = tenants.iter().zip(&served).all(|(tenant, served)| {
         let enough = |(target, within): (&Target, &u64)| *within >= target.fraction.of(served.requests);

@@ -23,11 +23,12 @@ mod what_if;
 
 pub use consolidate::{Consolidation, Tenant, consolidate};
 pub use error::PlanError;
+pub use evenkeel_catalogue::SchedulerKind;
 pub use fit::{CurvePoint, Fit, fit};
 pub use need::{
     Bounds, Deadline, Geometric, bounds, bounds_of_costs, deadlines, deadlines_of_costs, exact_need,
 };
-pub use replay::{Agreements, Contender, Served, replay, replay_under};
+pub use replay::{Agreements, Served, replay, replay_under, scheduler};
 pub use source::{FileSource, Flow, MemorySource, Priced, Requests, Source, Together};
 pub use target::{Fraction, Target, parse_targets};
 pub use what_if::{Parameter, Relaxation, what_if, what_if_of_costs};

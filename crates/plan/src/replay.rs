@@ -2,58 +2,21 @@
 
 use std::num::NonZeroU32;
 
-use evenkeel_core::sched::fcfs::Fcfs;
-use evenkeel_core::sched::nested::Nested;
-use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::sched::wf2q::Wf2qPlus;
+use evenkeel_catalogue::{SchedulerKind, Tuning};
 use evenkeel_core::units::NANOS_PER_SECOND;
 use evenkeel_core::{
     Completion, Cost, Engine, FlowId, Input, InputError, Membership, Outcome, Output, Rate, Record, Request,
-    RequestId, Scheduler, Slo, Span, Ticket, Time,
+    RequestId, Scheduler, Slo, Span, SpareCapacity, Ticket, Time,
 };
 use evenkeel_trace::TraceRequest;
 
 use crate::error::PlanError;
 use crate::source::{Flow, Merged};
 
-/// A scheduler to compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contender {
-    /// First come, first served.
-    Fcfs,
-    /// WF²Q+: shares by rate.
-    Wf2q,
-    /// pClock, held to the innermost envelope of each flow.
-    PClock,
-    /// Nested QoS.
-    Nested,
-}
-
-impl Contender {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Fcfs, Self::Wf2q, Self::PClock, Self::Nested];
-
-    /// As in a configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fcfs => "fcfs",
-            Self::Wf2q => "wf2q+",
-            Self::PClock => "pclock",
-            Self::Nested => "nested",
-        }
-    }
-
-    /// A fresh one.
-    #[must_use]
-    pub fn scheduler(self) -> Box<dyn Scheduler + Send> {
-        match self {
-            Self::Fcfs => Box::new(Fcfs::new()),
-            Self::Wf2q => Box::new(Wf2qPlus::new()),
-            Self::PClock => Box::new(PClock::new()),
-            Self::Nested => Box::new(Nested::new()),
-        }
-    }
+/// A fresh scheduler of this kind, as a store with one request outstanding has it.
+#[must_use]
+pub fn scheduler(kind: SchedulerKind) -> Box<dyn Scheduler + Send> {
+    kind.build(SpareCapacity::Flows, &Tuning::for_store(1, 1))
 }
 
 /// What became of one flow's requests.

@@ -5,9 +5,9 @@ use evenkeel_core::{
     Cascade, Cost, CostModel, Envelope, Operation, Point, Price, Rate, Span, Time, TokenBucket,
 };
 use evenkeel_plan::{
-    Contender, Flow, Fraction, MemorySource, Parameter, PlanError, Priced, Source, Target, Tenant, Together,
-    bounds, bounds_of_costs, consolidate, deadlines, deadlines_of_costs, exact_need, fit, parse_targets,
-    replay, what_if, what_if_of_costs,
+    Flow, Fraction, MemorySource, Parameter, PlanError, Priced, SchedulerKind, Source, Target, Tenant,
+    Together, bounds, bounds_of_costs, consolidate, deadlines, deadlines_of_costs, exact_need, fit,
+    parse_targets, replay, scheduler, what_if, what_if_of_costs,
 };
 use evenkeel_trace::TraceRequest;
 use proptest::prelude::*;
@@ -170,7 +170,7 @@ proptest! {
         }
         let flows = [flow(&priced, &fitted.classes)];
         prop_assert!(exact_need(&flows).expect("planned") <= fitted.capacity);
-        let served = replay(&flows, Contender::Nested.scheduler(), fitted.capacity, &mut |_| ()).expect("replayed");
+        let served = replay(&flows, scheduler(SchedulerKind::Nested), fitted.capacity, &mut |_| ()).expect("replayed");
         for (within, target) in served[0].within.iter().zip(&targets) {
             prop_assert!(*within >= target.fraction.of(fitted.requests), "{:?} of {:?}", served, fitted);
         }
@@ -231,7 +231,7 @@ proptest! {
         let flows = [flow(&trace, &fitted.classes)];
         let need = exact_need(&flows).expect("planned");
         prop_assert!(need <= fitted.capacity);
-        let served = replay(&flows, Contender::Nested.scheduler(), fitted.capacity, &mut |_| ()).expect("replayed");
+        let served = replay(&flows, scheduler(SchedulerKind::Nested), fitted.capacity, &mut |_| ()).expect("replayed");
         for (within, target) in served[0].within.iter().zip(&targets) {
             prop_assert!(*within >= target.fraction.of(fitted.requests), "{:?} of {:?}", served, fitted);
         }
@@ -239,7 +239,7 @@ proptest! {
         let single = [fitted.single];
         let flows = [flow(&trace, &single)];
         let served =
-            replay(&flows, Contender::PClock.scheduler(), fitted.single_capacity, &mut |_| ()).expect("replayed");
+            replay(&flows, scheduler(SchedulerKind::PClock), fitted.single_capacity, &mut |_| ()).expect("replayed");
         prop_assert_eq!(served[0].within[0], fitted.requests);
     }
 
@@ -353,7 +353,7 @@ fn traces_out_of_phase_share_a_store() {
             Tenant { flow: flow(trace, &classes), targets: targets.clone() }
         })
         .collect();
-    for contender in Contender::ALL {
+    for contender in SchedulerKind::ALL {
         let alone = consolidate(&tenants, contender, None, &mut || ()).expect("planned");
         assert_eq!(alone.fit, None);
         assert!(alone.together >= *alone.alone.iter().max().expect("two"), "{alone:?}");

@@ -1,7 +1,7 @@
 //! Section 4.4: several workloads on one server, at growing capacity (figure 4.9).
 
 use evenkeel_core::{Rate, Span};
-use evenkeel_plan::{Contender, Flow, Fraction, MemorySource, Target, fit};
+use evenkeel_plan::{Flow, Fraction, MemorySource, SchedulerKind, Target, fit};
 use evenkeel_report::figure::{Lines, Series};
 use evenkeel_trace::generate::Personality;
 
@@ -11,7 +11,8 @@ use crate::{Check, Context, ExperimentError, Study};
 
 const SECONDS: u64 = 65;
 const CAPACITIES: [u64; 9] = [2_000, 2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 5_500, 6_000];
-const CONTENDERS: [Contender; 3] = [Contender::Nested, Contender::PClock, Contender::Wf2q];
+const CONTENDERS: [SchedulerKind; 3] =
+    [SchedulerKind::Nested, SchedulerKind::PClock, SchedulerKind::Wf2qPlus];
 /// The capacity at which the thesis has 90 % in time, for [`CONTENDERS`].
 const PAPER_90: [f64; 3] = [2_500.0, 3_500.0, 4_000.0];
 /// Personality, mean rate, bound in ms, seed.

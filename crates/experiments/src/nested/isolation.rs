@@ -1,7 +1,7 @@
 //! Sections 4.2 and 4.3: W1 leaves its envelope for 100 s, beside W2 that does not (figures 4.2 to 4.7).
 
 use evenkeel_core::{Rate, Record};
-use evenkeel_plan::{Contender, Flow, MemorySource};
+use evenkeel_plan::{Flow, MemorySource, SchedulerKind};
 use evenkeel_report::figure::{Lines, Series};
 use evenkeel_trace::generate::{Arrivals, Personality};
 
@@ -16,7 +16,8 @@ const VIOLATION: (u64, u64) = (600, 700);
 const CAPACITY: u64 = 628;
 const BOUNDS_MS: [f64; 3] = [50.0, 500.0, 5_000.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
-const CONTENDERS: [Contender; 3] = [Contender::Nested, Contender::PClock, Contender::Wf2q];
+const CONTENDERS: [SchedulerKind; 3] =
+    [SchedulerKind::Nested, SchedulerKind::PClock, SchedulerKind::Wf2qPlus];
 /// Seconds of a point in the figures of throughput.
 const STEP: usize = 10;
 
@@ -65,7 +66,7 @@ pub(super) fn workloads(_context: &Context) -> Result<Study, ExperimentError> {
             number(bad[0].share(0)),
             number(bad[1].share(0)),
         ]);
-        if contender != Contender::Wf2q {
+        if contender != SchedulerKind::Wf2qPlus {
             study.figures.push(throughput(&format!("Throughput with W1's violation under {name}"), &bad)?);
         }
     }
@@ -99,7 +100,7 @@ pub(super) fn bad_region(_context: &Context) -> Result<Study, ExperimentError> {
         let late_until = (VIOLATION.1..SECONDS).find(|second| w1.mean(*second) <= BOUNDS_MS[0]);
         let late_until = late_until.unwrap_or(SECONDS) as f64;
         let (during, after) = (w1.in_time(VIOLATION.0, VIOLATION.1), w1.in_time(VIOLATION.1, 790));
-        if contender == Contender::Nested {
+        if contender == SchedulerKind::Nested {
             let calm = w1.in_time(100, VIOLATION.0);
             let law = format!(
                 "{name}: no lasting effect: in time from 700 to 790 s, against {} % before",
@@ -113,7 +114,7 @@ pub(super) fn bad_region(_context: &Context) -> Result<Study, ExperimentError> {
             study.check(Check::near(format!("{name}: W1 is late until"), late_until, 790.0, 30.0, "s"));
             study.check(Check::at_most(format!("{name}: in time from 700 to 790 s"), after, 5.0, "%"));
         }
-        let paper = if contender == Contender::Nested { "700" } else { "790" };
+        let paper = if contender == SchedulerKind::Nested { "700" } else { "790" };
         let numbers = [late_until, during, after, w1.share(0)].map(number);
         rows.push([vec![name.to_owned(), paper.to_owned()], numbers.to_vec()].concat());
         let points = (580..860).map(|second| (second as f64, w1.in_time(second, second + 1))).collect();
@@ -170,10 +171,10 @@ const BURSTIER: &str =
 const ARITHMETIC: &str = "What is late from 600 to 790 s, some 100 000 requests, is a fifth of a trace of 1394 s; the thesis's 75 % are possible if \
      more was late without the violation as well, as its 90 % within 50 ms allow, or in a shorter trace";
 
-const fn paper_share(contender: Contender) -> f64 {
+const fn paper_share(contender: SchedulerKind) -> f64 {
     match contender {
-        Contender::Nested => 94.0,
-        Contender::PClock => 75.4,
+        SchedulerKind::Nested => 94.0,
+        SchedulerKind::PClock => 75.4,
         _ => 75.3,
     }
 }
@@ -196,7 +197,7 @@ fn w2() -> Result<MemorySource, ExperimentError> {
 fn outcomes(
     w1: &MemorySource,
     w2: &MemorySource,
-    contender: Contender,
+    contender: SchedulerKind,
 ) -> Result<[Outcome; 2], ExperimentError> {
     let flows = [
         Flow {

@@ -1,7 +1,7 @@
 //! The workloads of chapter 4, and a replay of them on a server of constant rate.
 
 use evenkeel_core::{Cost, Envelope, Rate, Record, Span, Time};
-use evenkeel_plan::{Contender, Flow, MemorySource, PlanError, Served, replay};
+use evenkeel_plan::{Flow, MemorySource, PlanError, SchedulerKind, Served, replay, scheduler};
 use evenkeel_trace::TraceRequest;
 use evenkeel_trace::generate::{Arrivals, Generator, Parameters, Personality};
 
@@ -71,11 +71,11 @@ pub(super) fn envelope(burst: u64, rate: u64, latency_ms: u64) -> Result<Envelop
 /// Replays `flows` on a server of `iops`, one request at a time; every record goes to `visit`.
 pub(super) fn run(
     flows: &[Flow<'_>],
-    contender: Contender,
+    contender: SchedulerKind,
     iops: Rate,
     visit: &mut dyn FnMut(&Record),
 ) -> Result<Vec<Served>, ExperimentError> {
-    replay(flows, contender.scheduler(), iops, visit).map_err(planned)
+    replay(flows, scheduler(contender), iops, visit).map_err(planned)
 }
 
 /// A planner's error as one of ours.

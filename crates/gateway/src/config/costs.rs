@@ -32,15 +32,21 @@ impl Config {
     #[must_use]
     pub fn largest_costs_of(&self, store: usize) -> Vec<Cost> {
         let alone = self.volumes_of(store).filter(|volume| volume.member.is_none());
-        let alone = alone.map(|volume| largest(volume).0);
+        let alone = alone.map(largest_cost);
         let groups = (0..self.groups.len()).filter(|group| self.groups[*group].store == store);
         let of_group = |group: usize| {
             let members = self.volumes_of(store);
             let members = members.filter(|volume| volume.member.is_some_and(|member| member.group == group));
-            members.map(|volume| largest(volume).0).max().unwrap_or(Cost::ONE)
+            members.map(largest_cost).max().unwrap_or(Cost::ONE)
         };
         alone.chain(groups.map(of_group)).collect()
     }
+}
+
+/// What the largest request costs that `volume` takes.
+#[must_use]
+pub fn largest_cost(volume: &VolumeConfig) -> Cost {
+    largest(volume).0
 }
 
 /// Reports a promise that does not cover the largest request that the volume takes: such a request is

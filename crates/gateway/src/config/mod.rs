@@ -34,7 +34,7 @@ mod sections;
 
 pub use adapt::AdaptConfig;
 pub use audit::AuditConfig;
-pub use costs::parse_cost;
+pub use costs::{largest_cost, parse_cost};
 pub use emulate::EmulateConfig;
 pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;

@@ -97,26 +97,37 @@ impl Store {
             "operator change: promise adapted to what the volume sends");
     }
 
+    /// What the largest request of a flow costs; of a group, that of all its members.
+    fn largest_of(&self, flow: FlowId) -> Cost {
+        if let Some(volume) = self.volumes.get(flow.0 as usize) {
+            return volume.largest;
+        }
+        let members = self.volumes.iter().filter(|volume| volume.group == Some(flow));
+        members.map(|volume| volume.largest).max().unwrap_or(Cost::ONE)
+    }
+
     /// What all promises need with this one in place of the present one of `flow`, and whether that fits the
     /// stated capacity, or at least needs no more than now. While the device gives less than is needed,
     /// nothing that needs more fits.
     fn would_fit(&self, flow: FlowId, proposal: Envelope) -> (Rate, bool) {
         let changed = [proposal];
-        let classes =
-            |(id, slo): (FlowId, &'_ Slo)| if id == flow { None } else { Some(slo.classes().to_vec()) };
-        let others: Vec<Vec<Envelope>> = self.engine.flows().filter_map(classes).collect();
-        let all: Vec<&[Envelope]> = others.iter().map(Vec::as_slice).chain([&changed[..]]).collect();
+        let classes = |(id, slo): (FlowId, &'_ Slo)| {
+            if id == flow { None } else { Some((slo.classes().to_vec(), self.largest_of(id))) }
+        };
+        let others: Vec<(Vec<Envelope>, Cost)> = self.engine.flows().filter_map(classes).collect();
+        let others = others.iter().map(|(classes, largest)| (classes.as_slice(), *largest));
+        let all: Vec<(&[Envelope], Cost)> = others.chain([(&changed[..], self.largest_of(flow))]).collect();
         let needed = need_of(&all, self.engine.scheduler_name() == "nested");
         let is_short = self.capacity.verdict() == CapacityVerdict::Short;
         (needed, is_admitted(needed, self.capacity.needed(), self.capacity.stated(), is_short))
     }
 }
 
-fn need_of(all: &[&[Envelope]], nested: bool) -> Rate {
-    if nested || all.iter().any(|it| it.len() > 1) {
-        return admission::nested_capacity(all).capacity;
+fn need_of(all: &[(&[Envelope], Cost)], nested: bool) -> Rate {
+    if nested || all.iter().any(|(classes, _)| classes.len() > 1) {
+        return admission::nested_capacity_of_costs(all).capacity;
     }
-    let envelopes: Vec<Envelope> = all.iter().filter_map(|it| it.first().copied()).collect();
+    let envelopes: Vec<Envelope> = all.iter().filter_map(|(classes, _)| classes.first().copied()).collect();
     admission::required_capacity(&envelopes).capacity
 }
 
@@ -160,7 +171,8 @@ mod tests {
             nested: bool,
         ) {
             let needs = |promises: &[Envelope]| {
-                let all: Vec<&[Envelope]> = promises.iter().map(std::slice::from_ref).collect();
+                let all = promises.iter().map(|it| (std::slice::from_ref(it), Cost::ONE));
+                let all: Vec<(&[Envelope], Cost)> = all.collect();
                 need_of(&all, nested)
             };
             let mut promises = start;

@@ -26,7 +26,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel_audit::{Change, Terms};
-use evenkeel_core::{CostModel, DepthControl, Engine, FlowId, Input, Membership, Rate, Slo, Time};
+use evenkeel_core::{Cost, CostModel, DepthControl, Engine, FlowId, Input, Membership, Rate, Slo, Time};
 use evenkeel_device::Device;
 use evenkeel_ledger::Ledger;
 use evenkeel_nbd::Export;
@@ -132,6 +132,8 @@ pub(crate) struct VolumeParts {
     pub(crate) member: Option<MemberConfig>,
     pub(crate) adapt: Option<AdaptConfig>,
     pub(crate) cost: CostModel,
+    /// What its largest request costs.
+    pub(crate) largest: Cost,
     pub(crate) in_flight_max: u64,
 }
 
@@ -142,6 +144,8 @@ struct Volume {
     export: Export,
     slice: Slice,
     cost: CostModel,
+    /// What its largest request costs.
+    largest: Cost,
     adaptation: Option<Box<adapt::Adaptation>>,
     /// Its first byte within the store, and on an emulated device.
     place: u64,
@@ -395,6 +399,7 @@ impl Store {
             export: parts.export,
             slice: parts.slice,
             cost: parts.cost,
+            largest: parts.largest,
             place: parts.place,
             in_flight: 0,
             in_flight_max: parts.in_flight_max,

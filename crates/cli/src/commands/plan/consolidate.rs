@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use evenkeel_core::{CostModel, Rate};
 use evenkeel_plan::{
-    Consolidation, Contender, FileSource, Flow, PlanError, Priced, Tenant, consolidate, fit,
+    Consolidation, FileSource, Flow, PlanError, Priced, SchedulerKind, Tenant, consolidate, fit,
 };
 use serde_json::{Value, json};
 
@@ -30,6 +30,9 @@ pub(super) struct ConsolidateArgs {
     /// left out
     #[arg(long, value_name = "TOML", value_parser = prices, default_value = "{}")]
     cost: CostModel,
+    /// Under this scheduler; may be repeated. All of `evenkeel schedulers` if left out
+    #[arg(long = "scheduler", value_name = "NAME", value_parser = scheduler)]
+    schedulers: Vec<SchedulerKind>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -41,7 +44,8 @@ pub(super) fn run(args: &ConsolidateArgs) -> u8 {
         Err(error) => return failed(&error.to_string(), args.json),
     };
     let all = args.traces.len();
-    let fits = planned.iter().any(|it| it.fit.is_none_or(|fit| fit == all));
+    let fits =
+        planned.iter().any(|(_, it)| it.as_ref().is_some_and(|it| it.fit.is_none_or(|fit| fit == all)));
     if args.json {
         let rows: Vec<Value> = planned.iter().map(as_json).collect();
         print(&format!("{}\n", json!({ "ok": fits, "traces": all, "schedulers": rows })));
@@ -53,10 +57,12 @@ pub(super) fn run(args: &ConsolidateArgs) -> u8 {
             ("saving", Align::Right),
             ("fit the capacity", Align::Right),
         ];
-        let row = |it: &Consolidation| {
+        let row = |(kind, it): &Planned| {
+            let name = kind.name().to_owned();
+            let dash = || "-".to_owned();
+            let Some(it) = it else { return [name, dash(), "no capacity does".to_owned(), dash(), dash()] };
             let fit = it.fit.map_or("-".to_owned(), |fit| format!("{fit} of {all}"));
             let saving = it.saving_permille() as f64 / 10.0;
-            let name = it.contender.name().to_owned();
             [name, it.sum().to_string(), it.together.to_string(), format!("{saving:.1} %"), fit]
         };
         let rows: Vec<[String; 5]> = planned.iter().map(row).collect();
@@ -65,7 +71,10 @@ pub(super) fn run(args: &ConsolidateArgs) -> u8 {
     if fits { DONE } else { DOES_NOT_FIT }
 }
 
-fn plan(args: &ConsolidateArgs) -> Result<Vec<Consolidation>, PlanError> {
+/// A scheduler, and what it needs; `None` if no capacity does.
+type Planned = (SchedulerKind, Option<Consolidation>);
+
+fn plan(args: &ConsolidateArgs) -> Result<Vec<Planned>, PlanError> {
     let sources: Vec<FileSource> = args.traces.iter().map(|path| FileSource::new(path, None)).collect();
     let sources: Vec<Priced<'_>> =
         sources.iter().map(|source| Priced { source, cost: args.cost.clone() }).collect();
@@ -76,15 +85,27 @@ fn plan(args: &ConsolidateArgs) -> Result<Vec<Consolidation>, PlanError> {
         let flow = Flow { name: path.display().to_string(), source, classes };
         tenants.push(Tenant { flow, targets: args.classes.0.clone() });
     }
-    let of = |contender| consolidate(&tenants, contender, args.capacity, &mut || bar.inc(1));
-    let planned = Contender::ALL.into_iter().map(of).collect();
+    let of = |kind| consolidate(&tenants, kind, args.capacity, &mut || bar.inc(1));
+    let chosen = if args.schedulers.is_empty() { &SchedulerKind::ALL[..] } else { &args.schedulers };
+    // One that no capacity helps says nothing of the others.
+    let planned = chosen.iter().map(|kind| match of(*kind) {
+        Err(PlanError::NoCapacity { .. }) => Ok((*kind, None)),
+        found => found.map(|found| (*kind, Some(found))),
+    });
+    let planned = planned.collect();
     bar.finish_and_clear();
     planned
 }
 
-fn as_json(it: &Consolidation) -> Value {
+fn scheduler(name: &str) -> Result<SchedulerKind, String> {
+    let known = SchedulerKind::ALL.map(SchedulerKind::name).join(", ");
+    SchedulerKind::by_name(name).ok_or_else(|| format!("there is no scheduler {name:?}; there are {known}"))
+}
+
+fn as_json((kind, it): &Planned) -> Value {
+    let Some(it) = it else { return json!({ "scheduler": kind.name(), "together_iops": null }) };
     json!({
-        "scheduler": it.contender.name(),
+        "scheduler": kind.name(),
         "alone_iops": it.alone.iter().map(|rate| rate.as_f64()).collect::<Vec<_>>(),
         "sum_iops": it.sum().as_f64(),
         "together_iops": it.together.as_f64(),
