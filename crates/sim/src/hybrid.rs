@@ -8,6 +8,8 @@
 //!
 //!  one at a time:  Access, Copy, Sync ──> line ──> one of them at either model at any time
 //!
+//!  depths:  line ──> room at its model? ──> model, and one more with each that is done
+//!
 //!  scheduled copies:  Copy ──> poll_own_work ──> scheduler ──> submit_for the migration flow ──> line
 //! ```
 //! It is the state machine that the gateway runs; here its accesses go to models and its map to nowhere:
@@ -15,6 +17,7 @@
 //! improvements due to the hybrid store are not due to parallelism" (Jain 2008, section 3.3).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 
 use evenkeel_core::{FlowId, Operation, Span, Time};
 use evenkeel_device::{Device, Finished, Io, TierCounts};
@@ -52,7 +55,11 @@ pub struct HybridDevice {
     bytes: u64,
     overlap: bool,
     /// What is at the models, by the token that it has there.
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<u64, (Tier, Job)>,
+    /// How many of them are at each model, how many may be, and what waits for that.
+    inside: [u32; 2],
+    depths: [u32; 2],
+    gates: [VecDeque<(Io, Job)>; 2],
     tokens: u64,
     /// What waits for its turn, without overlap.
     line: VecDeque<(Tier, Io, Job)>,
@@ -112,6 +119,9 @@ impl HybridDevice {
             bytes,
             overlap: parts.overlap,
             jobs: BTreeMap::new(),
+            inside: [0; 2],
+            depths: [u32::MAX; 2],
+            gates: [VecDeque::new(), VecDeque::new()],
             tokens: 0,
             line: VecDeque::new(),
             busy: BTreeMap::new(),
@@ -120,6 +130,12 @@ impl HybridDevice {
             untold: VecDeque::new(),
             told: Vec::new(),
         })
+    }
+
+    /// Lets at most so many accesses be at each model; others wait in front of it, in their order. Without this
+    /// a model is given all that there is. It has no effect where the models do not overlap.
+    pub const fn set_depths(&mut self, fast: NonZeroU32, slow: NonZeroU32) {
+        self.depths = [fast.get(), slow.get()];
     }
 
     /// Leaves it to a scheduler when clusters are copied: each copy is then a request of `flow`, as in the
@@ -169,21 +185,34 @@ impl HybridDevice {
         self.line.push_back((tier, io, job));
     }
 
-    /// Hands the line to the models: all of it, or the next one if none is there.
+    /// Hands the line to the models: all that they have room for, or the next one if none is there.
     fn start(&mut self, now: Time) {
         while self.overlap || self.jobs.is_empty() {
             let Some((tier, io, job)) = self.line.pop_front() else { return };
-            let token = self.tokens;
-            self.tokens += 1;
-            self.jobs.insert(token, job);
-            self.models[index(tier)].submit(now, Io { token, ..io });
+            if self.inside[index(tier)] < self.depths[index(tier)] {
+                self.enter(now, tier, io, job);
+            } else {
+                self.gates[index(tier)].push_back((io, job));
+            }
         }
+    }
+
+    fn enter(&mut self, now: Time, tier: Tier, io: Io, job: Job) {
+        let token = self.tokens;
+        self.tokens += 1;
+        self.jobs.insert(token, (tier, job));
+        self.inside[index(tier)] += 1;
+        self.models[index(tier)].submit(now, Io { token, ..io });
     }
 
     /// A model is done with something.
     fn job_done(&mut self, finished: Finished) {
         // A model that finishes what it was not given is found out by the simulation: nothing follows.
-        let Some(job) = self.jobs.remove(&finished.token) else { return };
+        let Some((tier, job)) = self.jobs.remove(&finished.token) else { return };
+        self.inside[index(tier)] -= 1;
+        if let Some((io, job)) = self.gates[index(tier)].pop_front() {
+            self.enter(finished.at, tier, io, job);
+        }
         let token = match job {
             Job::Access { token, .. } => Some(token),
             Job::CopyRead(_, token) | Job::CopyWrite(_, token) => token,

@@ -59,6 +59,41 @@ fn a_request_over_a_border_is_split_and_is_over_with_its_last_part() {
 }
 
 #[test]
+fn each_device_has_its_depth_and_who_waits_goes_in_order() {
+    // Disks of four servers, of which the depth lets one work; flash of one server beside them.
+    let ends = |depths: Option<[u32; 2]>| {
+        let model = |rate, servers| {
+            Box::new(ConstantRate::new(Rate::per_second(rate), NonZeroU32::new(servers).unwrap()))
+        };
+        let mut device = HybridDevice::new(HybridParts {
+            fast: model(10_000, 1),
+            slow: model(400, 4),
+            geometry: Geometry::new(65_536, 4_096).expect("valid"),
+            bytes: 1_000 * CLUSTER,
+            fast_bytes: 4 * CLUSTER,
+            policy: Box::new(Offline::new([1])),
+            background: Background::default(),
+            preloaded: vec![1],
+            overlap: true,
+        })
+        .expect("valid");
+        if let Some(depths) = depths {
+            let [fast, slow] = depths.map(|depth| NonZeroU32::new(depth).expect("above 0"));
+            device.set_depths(fast, slow);
+        }
+        (0..4).for_each(|token| {
+            device.submit(Time::ZERO, io(token, Operation::Read, (10 + token) * CLUSTER, 4_096))
+        });
+        device.submit(Time::ZERO, io(9, Operation::Read, CLUSTER, 4_096));
+        run(&mut device).into_iter().map(|finished| (finished.token, micros(finished.at))).collect::<Vec<_>>()
+    };
+    let together = [(9, 100), (0, 10_000), (1, 10_000), (2, 10_000), (3, 10_000)];
+    assert_eq!(ends(None), together);
+    assert_eq!(ends(Some([1, 4])), together);
+    assert_eq!(ends(Some([1, 1])), [(9, 100), (0, 10_000), (1, 20_000), (2, 30_000), (3, 40_000)]);
+}
+
+#[test]
 fn policies_place_as_they_say() {
     let accesses = |policy: Box<dyn Policy>| {
         let mut device = device(policy, 4, Vec::new(), false);

@@ -9,6 +9,7 @@
 //!  block = "4 KiB"                what is located: writes of less stay where the block is
 //!  policy = "online"              or "none", "offline", "lru", "arc"
 //!  overlap = true                 false: the two devices never work at the same time
+//!  fast_depth, slow_depth = 32   accesses at each device; as many as there are, unless stated
 //!  copies = "inside"              or "scheduled": clusters move as requests of a background flow
 //! ```
 
@@ -27,6 +28,7 @@ use crate::random::Random;
 const SEQUENTIAL_PERCENT_MAX: u32 = 50;
 /// Accesses by which a model's times are measured for the gain equation.
 const PROBES: u64 = 256;
+const DEPTH_MAX: u32 = 65_536;
 /// Bytes of one scheduled copy at most, as in the gateway.
 const COPY_BYTES_MAX: u32 = 128 << 10;
 /// Slots of a device with scheduled copies are set free in batches of at most so many, likewise.
@@ -49,6 +51,8 @@ pub struct HybridConfig {
     pub overlap: bool,
     /// Whether copies are requests of a background flow, as in the gateway, and not the device's own affair.
     pub schedules_copies: bool,
+    /// Accesses that may be at each device, the fast one first; as many as there are, unless stated.
+    pub depths: Option<[NonZeroU32; 2]>,
 }
 
 /// Which policy.
@@ -106,6 +110,19 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
     let overlap = table.take("overlap").map_or(Some(true), |item| item.flag(report));
     let copies = [("inside", false), ("scheduled", true)];
     let copies = table.take("copies").map_or(Some(false), |item| item.choice(report, &copies));
+    let mut depth = |name| table.take(name).map(|item| item.whole(report, 1..=DEPTH_MAX));
+    let depths = match (depth("fast_depth"), depth("slow_depth")) {
+        (None, None) => None,
+        (fast, slow) => Some([fast.unwrap_or(Some(DEPTH_MAX)), slow.unwrap_or(Some(DEPTH_MAX))]),
+    };
+    if depths.is_some() && overlap == Some(false) {
+        let remedy = "leave out overlap = false, or the depths";
+        table.refuse(report, "overlap", "devices that never work at the same time have no depths", remedy);
+    }
+    let depths = match depths {
+        Some([fast, slow]) => Some([NonZeroU32::new(fast?)?, NonZeroU32::new(slow?)?]),
+        None => None,
+    };
     table.finish(report);
     Some(HybridConfig {
         fast: fast?,
@@ -115,6 +132,7 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
         policy: policy?,
         overlap: overlap?,
         schedules_copies: copies?,
+        depths,
     })
 }
 
@@ -207,7 +225,11 @@ impl HybridConfig {
             preloaded: chosen.to_vec(),
             overlap: self.overlap,
         };
-        HybridDevice::new(parts).expect("a map without entries is true of any devices")
+        let mut device = HybridDevice::new(parts).expect("a map without entries is true of any devices");
+        if let Some([fast, slow]) = self.depths {
+            device.set_depths(fast, slow);
+        }
+        device
     }
 
     /// How many clusters the fast device has room for.

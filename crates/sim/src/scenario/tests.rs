@@ -454,5 +454,7 @@ fn hybrid_devices_are_refused_with_remedies() {
     assert!(with("overlap = false", "cluster = \"60 KiB\"").contains("powers of two"));
     assert!(with("overlap = false", "overlaps = false").contains("overlap"));
     assert!(with("overlap = false", "copies = \"outside\"").contains("\"scheduled\""));
+    assert!(with("overlap = false", "slow_depth = 0").contains("65536"));
+    assert!(with("overlap = false", "overlap = false\nslow_depth = 1").contains("overlap"));
     assert!(with("fast = \"flashsim-2009\"\n", "").contains("fast"));
 }
