@@ -11,7 +11,9 @@ fuzz_target!(|data: &[u8]| {
     for call in &calls {
         match (expected.last_mut(), call) {
             // Polls at one instant, one after the other, are one.
-            (Some(Call::Poll(at, sum)), Call::Poll(now, count)) if at == now => *sum = sum.saturating_add(*count),
+            (Some(Call::Poll(at, sum)), Call::Poll(now, count)) if at == now => {
+                *sum = sum.saturating_add(*count)
+            }
             _ => expected.push(call.clone()),
         }
         recorder.call(call).expect("into memory");

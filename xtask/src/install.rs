@@ -21,6 +21,7 @@ const NEEDS: &[Need] = &[
     Need { program: "nbdinfo", package: "libnbd-bin", tests: "listing of exports" },
     Need { program: "nbdcopy", package: "libnbd-bin", tests: "nbdcopy round trip" },
     Need { program: "nbdfuse", package: "libnbd-bin", tests: "file system over the export" },
+    Need { program: "nbdkit", package: "nbdkit", tests: "devices that are slow or fail" },
     Need { program: PYTHON_NBD, package: "python3-libnbd", tests: "hostile requests from libnbd" },
     Need { program: "qemu-img", package: "qemu-utils", tests: "qemu-img convert and compare" },
     Need { program: "qemu-io", package: "qemu-utils", tests: "qemu-io patterns, zero, discard, flush" },

@@ -7,7 +7,7 @@
 //!                                             └ BLAKE3( chain before │ kind │ length │ payload )
 //!
 //!  HEADER      log id, file number, the chain at the end of the file before it, public key, ...
-//!  EVENTS      number of its first record, then events (codec.rs)
+//!  EVENTS      number of its first record, then events (codec.rs), each with its tag (tags.rs)
 //!  CHECKPOINT  blocks and records so far, the chain so far, an Ed25519 signature of it
 //! ```
 //!
@@ -32,8 +32,11 @@ pub(crate) const CHAIN_BYTES: usize = 32;
 /// The longest payload: an encoder seals a block long before.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of the payload of a checkpoint.
+pub(crate) const CHECKPOINT_BYTES: usize = 1 + 3 * 8 + CHAIN_BYTES + 64;
+
 /// What is signed begins with this, so that a signature means nothing anywhere else.
-const DOMAIN: &[u8] = b"evenkeel audit log checkpoint, version 2\0";
+const DOMAIN: &[u8] = b"evenkeel audit log checkpoint, version 3\0";
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +238,7 @@ impl Checkpoint {
     }
 
     pub(crate) fn to_payload(self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(121);
+        let mut out = Vec::with_capacity(CHECKPOINT_BYTES);
         self.put_unsigned(&mut out);
         out.extend_from_slice(&self.signature);
         out

@@ -99,8 +99,7 @@ impl Codec {
     }
 
     fn record(&mut self, tag: u8, cursor: &mut Cursor<'_>) -> Result<Record, Malformed> {
-        let operation = *OPERATIONS.get(usize::from(tag & 7)).ok_or(Malformed::Kind(tag & 7))?;
-        let outcome = *OUTCOMES.get(usize::from(tag >> 3 & 3)).ok_or(Malformed::Kind(tag >> 3 & 3))?;
+        let (operation, outcome) = (operation(tag & 7)?, outcome(tag >> 3 & 3)?);
         let flow = flow(cursor)?;
         let completion = self.completion.wrapping_add(unzigzag(cursor.varint()?));
         self.completion = completion;
@@ -163,6 +162,10 @@ impl Codec {
                         out.push(2);
                         put_varint(out, rate.map_or(0, Rate::as_millis));
                     }
+                    Change::Adapted(flow) => {
+                        out.push(3);
+                        put_varint(out, u64::from(flow.0));
+                    }
                 }
             }
             Event::Gap { at, notes, records } => {
@@ -201,6 +204,7 @@ impl Codec {
                     0 => Change::Scheduler(cursor.text()?.into()),
                     1 => Change::Depth(cursor.small()?),
                     2 => Change::Capacity(some_rate(cursor)?),
+                    3 => Change::Adapted(flow(cursor)?),
                     other => return Err(Malformed::Kind(other)),
                 };
                 Ok(Event::Change { at, change })
@@ -242,6 +246,11 @@ impl Codec {
     }
 }
 
+/// Whether an event that begins with `tag` is a record.
+pub(crate) const fn is_record(tag: u8) -> bool {
+    tag != CONTROL
+}
+
 /// The class, if it promises just this.
 fn class_promises(latencies: &[u64], class: Option<u8>, promise: Option<Span>) -> Option<u8> {
     let class = class?;
@@ -249,7 +258,7 @@ fn class_promises(latencies: &[u64], class: Option<u8>, promise: Option<Span>) -
     (promise? == Span::from_nanos(*promised)).then_some(class)
 }
 
-const fn operation_code(operation: Operation) -> u8 {
+pub(crate) const fn operation_code(operation: Operation) -> u8 {
     match operation {
         Operation::Read => 0,
         Operation::Write => 1,
@@ -259,12 +268,20 @@ const fn operation_code(operation: Operation) -> u8 {
     }
 }
 
-const fn outcome_code(outcome: Outcome) -> u8 {
+pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
         Outcome::Failed => 1,
         Outcome::Cancelled => 2,
     }
+}
+
+pub(crate) fn operation(code: u8) -> Result<Operation, Malformed> {
+    OPERATIONS.get(usize::from(code)).copied().ok_or(Malformed::Kind(code))
+}
+
+pub(crate) fn outcome(code: u8) -> Result<Outcome, Malformed> {
+    OUTCOMES.get(usize::from(code)).copied().ok_or(Malformed::Kind(code))
 }
 
 pub(crate) fn put_slo(out: &mut Vec<u8>, slo: &Slo) {
@@ -420,6 +437,7 @@ mod tests {
         let change = prop_oneof![
             "[a-z+]{1,9}".prop_map(|name| Change::Scheduler(name.into())),
             any::<u32>().prop_map(Change::Depth),
+            (0_u32..6).prop_map(|flow| Change::Adapted(FlowId(flow))),
             any::<u32>().prop_map(|rate| {
                 Change::Capacity(Some(Rate::from_millis(u64::from(rate))).filter(|_| rate > 0))
             }),

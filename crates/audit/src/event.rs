@@ -73,9 +73,24 @@ pub enum Change {
     Depth(u32),
     /// The device's profile: requests per second that promises count on. `None`: not stated.
     Capacity(Option<Rate>),
+    /// The gateway is about to adapt the promise to this flow to what it sends, as the operator allows it to; the new
+    /// promise follows.
+    Adapted(FlowId),
 }
 
 impl Change {
+    /// Its place among what holds until it is changed again: scheduler, depth, capacity. `None` for what is only an
+    /// event.
+    #[must_use]
+    pub const fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Scheduler(_) => Some(0),
+            Self::Depth(_) => Some(1),
+            Self::Capacity(_) => Some(2),
+            Self::Adapted(_) => None,
+        }
+    }
+
     /// In words, for sentences: `scheduler fcfs`, `depth 8`, `capacity 475 IOPS`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -84,6 +99,7 @@ impl Change {
             Self::Depth(depth) => format!("depth {depth}"),
             Self::Capacity(Some(rate)) => format!("capacity {rate}"),
             Self::Capacity(None) => "no stated capacity".to_owned(),
+            Self::Adapted(flow) => format!("promise to flow {} adapted", flow.0),
         }
     }
 }

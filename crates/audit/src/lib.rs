@@ -8,10 +8,13 @@
 //!       audit: accounts as the live ledger gave them, blame per miss <───┘ Log (streaming)
 //! ```
 //!
-//! Each block carries the BLAKE3 hash of itself and of the block before it, and checkpoints are signed
-//! with Ed25519. Who verifies with a pinned key and a statement from before needs to trust nobody.
+//! Each block carries the BLAKE3 hash of itself and of the block before it, each record a tag by which an
+//! alteration is named to the record, and checkpoints are signed with Ed25519. Who verifies with a pinned key and a statement from before needs to trust nobody.
 #![forbid(unsafe_code)]
 
+mod altered;
+#[cfg(test)]
+mod altered_tests;
 mod blame;
 mod block;
 mod codec;
@@ -23,6 +26,7 @@ mod log;
 mod recording;
 mod report;
 mod segment;
+mod tags;
 mod verify;
 mod wire;
 mod writer;
@@ -39,11 +43,11 @@ pub use recording::{
     Answers, Call, EndReason, RECORDING_VERSION, Recorder, Recording, RecordingEnd, RecordingError,
 };
 pub use report::{Audit, Auditor, BlamedMiss, ClassCounts, FlowAudit};
-pub use segment::{Finding, What, read_segment};
+pub use segment::{Finding, Part, What, read_segment};
 #[doc(hidden)]
 pub use segment::{events_of_payload, payload_of_events};
 pub use verify::{Expected, Statement, Verification, from_hex, hex, verify};
 pub use writer::{AuditWriter, Limits, Note, signing_key};
 
 /// The version of the log's format that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;

@@ -159,7 +159,7 @@ impl Walk {
     /// A file whose header cannot be read: a writer may have crashed just there.
     fn begin_failed(&mut self, number: u64, path: PathBuf, fault: Fault) -> Result<bool, Stop> {
         let Fault::Found(finding) = fault else { return Err(Stop::from_fault(fault, &path)) };
-        let torn = finding.what == What::Truncated && !self.files.as_slice().is_empty();
+        let torn = matches!(finding.what, What::Truncated { .. }) && !self.files.as_slice().is_empty();
         let Some(ended) = self.ended.as_mut().filter(|_| torn) else {
             return Err(Stop::Found(path, finding));
         };

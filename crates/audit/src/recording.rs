@@ -15,8 +15,8 @@
 use std::io::{self, Read, Write};
 
 use evenkeel_core::{
-    Completion, Cost, Input, Membership, Operation, Outcome, Output, Record, Request, RequestId, Span,
-    Submission, Ticket, Time,
+    Completion, Cost, Input, Membership, Outcome, Output, Record, Request, RequestId, Span, Submission,
+    Ticket, Time,
 };
 
 use crate::codec;
@@ -44,10 +44,6 @@ const REMOVE: u8 = 7;
 const DEPTH: u8 = 8;
 const SCHEDULER: u8 = 9;
 const END: u8 = 10;
-
-const OPERATIONS: [Operation; 5] =
-    [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim, Operation::WriteZeroes];
-const OUTCOMES: [Outcome; 3] = [Outcome::Done, Outcome::Failed, Outcome::Cancelled];
 
 /// One call of a driver to its engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,7 +279,7 @@ impl<W: Write> Recorder<W> {
             // Counts of other servers do not come in through the gateway.
             Input::Arrival(request) | Input::CountedArrival(request, _) => {
                 self.begin(ARRIVAL, at);
-                self.frame.push(position(&OPERATIONS, &request.operation));
+                self.frame.push(codec::operation_code(request.operation));
                 let Request { id, flow, offset, length, cost, .. } = *request;
                 for value in [id.0, u64::from(flow.0), offset, u64::from(length), cost.as_millis()] {
                     put_varint(&mut self.frame, value);
@@ -291,7 +287,7 @@ impl<W: Write> Recorder<W> {
             }
             Input::Completion(Completion { ticket, outcome, service }) => {
                 self.begin(COMPLETION, at);
-                self.frame.push(position(&OUTCOMES, outcome));
+                self.frame.push(codec::outcome_code(*outcome));
                 put_varint(&mut self.frame, ticket.to_bits());
                 put_varint(&mut self.frame, service.map_or(0, |span| span.as_nanos().saturating_add(1)));
             }
@@ -312,10 +308,6 @@ impl<W: Write> Recorder<W> {
             }
         }
     }
-}
-
-fn position<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    all.iter().position(|it| it == one).unwrap_or(0) as u8
 }
 
 /// Reads a recording, call by call. Memory: one frame.
@@ -440,8 +432,7 @@ fn read_call(cursor: &mut Cursor<'_>, now: &mut u64) -> Result<Call, Malformed> 
         POLL => return Ok(Call::Poll(at, cursor.varint()?)),
         SCHEDULER => return Ok(Call::Scheduler(at, cursor.text()?.into(), cursor.byte()? != 0)),
         ARRIVAL => {
-            let code = cursor.byte()?;
-            let operation = *OPERATIONS.get(usize::from(code)).ok_or(Malformed::Kind(code))?;
+            let operation = codec::operation(cursor.byte()?)?;
             let id = RequestId(cursor.varint()?);
             let flow = codec::flow(cursor)?;
             let (offset, length) = (cursor.varint()?, cursor.small()?);
@@ -449,8 +440,7 @@ fn read_call(cursor: &mut Cursor<'_>, now: &mut u64) -> Result<Call, Malformed> 
             Input::Arrival(Request { id, flow, operation, offset, length, cost })
         }
         COMPLETION => {
-            let code = cursor.byte()?;
-            let outcome = *OUTCOMES.get(usize::from(code)).ok_or(Malformed::Kind(code))?;
+            let outcome = codec::outcome(cursor.byte()?)?;
             let ticket = Ticket::from_bits(cursor.varint()?);
             let service = cursor.varint()?.checked_sub(1).map(Span::from_nanos);
             Input::Completion(Completion { ticket, outcome, service })
@@ -472,7 +462,7 @@ fn membership(cursor: &mut Cursor<'_>) -> Result<Membership, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::{Envelope, FlowId, Rate, Slo, Weight};
+    use evenkeel_core::{Envelope, FlowId, Operation, Rate, Slo, Weight};
 
     fn calls() -> Vec<Call> {
         let at = Time::from_nanos;

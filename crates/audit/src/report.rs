@@ -27,6 +27,8 @@ pub struct Auditor {
     attribution: Attribution,
     changes: Vec<(Time, String)>,
     known: [Option<Change>; 3],
+    /// The flow whose promise is about to be adapted.
+    adapted: Option<FlowId>,
     latest: Time,
     gaps: Vec<(Time, u64)>,
     /// Only records that ended within are counted below; the accounts cover all.
@@ -193,6 +195,11 @@ impl Auditor {
     }
 
     fn on_terms(&mut self, terms: &Terms) {
+        self.configured(terms);
+        self.adapted = None;
+    }
+
+    fn configured(&mut self, terms: &Terms) {
         let Terms { flow, at, name, slo, member } = terms;
         self.latest = self.latest.max(*at);
         let group = member.map(|member| member.group);
@@ -210,7 +217,9 @@ impl Auditor {
                 audit.name = name.to_string();
                 audit.group = group;
                 if old != *slo {
-                    self.changes.push((*at, format!("promise to {name} changed to {}", promise(slo))));
+                    let how =
+                        if self.adapted == Some(*flow) { "adapted to what it sends:" } else { "changed to" };
+                    self.changes.push((*at, format!("promise to {name} {how} {}", promise(slo))));
                     self.attribution.on_change(*at);
                 }
             }
@@ -224,10 +233,11 @@ impl Auditor {
 
     fn on_change(&mut self, at: Time, change: &Change) {
         self.latest = self.latest.max(at);
-        let slot = match change {
-            Change::Scheduler(_) => 0,
-            Change::Depth(_) => 1,
-            Change::Capacity(_) => 2,
+        let Some(slot) = change.slot() else {
+            if let Change::Adapted(flow) = change {
+                self.adapted = Some(*flow);
+            }
+            return;
         };
         if let Change::Capacity(capacity) = change {
             self.attribution.set_capacity(*capacity);

@@ -6,12 +6,14 @@ use std::io::{self, Read};
 use ed25519_dalek::VerifyingKey;
 use evenkeel_core::Time;
 
+use crate::altered::Suspect;
 use crate::block::{
     self, CHAIN_BYTES, Chain, Checkpoint, End, HEAD_BYTES, Header, Kind, PAYLOAD_BYTES_MAX, PREFACE_BYTES,
 };
 use crate::codec::Codec;
 use crate::error::Malformed;
 use crate::event::Event;
+use crate::tags::{TAG_BYTES, Tags};
 use crate::wire::Cursor;
 
 /// Where a log is not what was written, and how.
@@ -23,7 +25,8 @@ pub struct Finding {
     pub block: u64,
     /// Where that block begins, in bytes.
     pub offset: u64,
-    /// The number of the first record that is affected, from 0 over the whole log. All before are intact.
+    /// The number of the first record that is affected, from 0 over the whole log. All before are intact. Where
+    /// no record is affected, that of the next one.
     pub record: u64,
     /// The last instant of which the intact part tells.
     pub after: Option<Time>,
@@ -35,24 +38,34 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// The block is not the one that was written; by its own account its records go up to `last`.
+    /// This is not what was written there.
     Altered {
-        /// Its last record.
-        last: Option<u64>,
+        /// What exactly is not.
+        part: Part,
+    },
+    /// The block is as it was written. Something in front of it was altered together with its tags and with the
+    /// hashes of its blocks: one of the records up to `until`, that one excepted, or what stands between them.
+    Rewritten {
+        /// The number of the first record of the block.
+        until: u64,
     },
     /// The block belongs elsewhere: by its own account its first record is this one.
     Moved {
         /// That record.
         first: u64,
     },
-    /// The file ends in the middle of the block.
-    Truncated,
+    /// The file ends in the middle of the block. Blocks are read as a whole.
+    Truncated {
+        /// The number after the last record that can still be read.
+        readable: u64,
+    },
     /// The file ends without the checkpoint that ends it.
     NoEnd,
-    /// The signature of the checkpoint is not the key's; `since` is the first record it speaks for.
+    /// The signature of the checkpoint is not the key's: one of the records up to `until`, that one excepted, or
+    /// something between them was altered together with all hashes behind it.
     BadSignature {
-        /// That record.
-        since: u64,
+        /// The number after the last record that it speaks for.
+        until: u64,
     },
     /// The checkpoint states something else than what stands before it.
     BadCheckpoint,
@@ -70,10 +83,33 @@ pub enum What {
     NotAsStated,
 }
 
+/// What was altered in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The record [`Finding::record`]: it was altered, it was inserted, or the one that stood there was dropped or
+    /// moved.
+    Record,
+    /// A note that stands in front of that record (a promise, a change by the operator, a count of open requests, a
+    /// gap), likewise.
+    Note,
+    /// No record and no note: a header, a checkpoint, or what holds a block together (its kind, length, number or
+    /// hash).
+    Frame,
+}
+
 impl Finding {
+    /// The last of the records one of which is the first altered; the first and only one where it is known.
+    #[must_use]
+    pub fn last_record(&self) -> u64 {
+        match self.what {
+            What::Rewritten { until } | What::BadSignature { until } => until.max(self.record + 1) - 1,
+            _ => self.record,
+        }
+    }
+
     /// Whether this is how a log looks whose writer still runs, or crashed.
     pub(crate) const fn is_open_end(&self) -> bool {
-        matches!(self.what, What::NoEnd) || (matches!(self.what, What::Truncated) && self.block > 0)
+        matches!(self.what, What::NoEnd) || (matches!(self.what, What::Truncated { .. }) && self.block > 0)
     }
 }
 
@@ -82,25 +118,53 @@ impl fmt::Display for Finding {
         let Self { segment, block, offset, record, .. } = self;
         let place = format!("file {segment}, block {block} (byte {offset})");
         match &self.what {
-            What::Altered { last: Some(last) } if last > record => {
-                write!(f, "{place}: altered; the first altered record is one of {record} to {last}")
+            What::Altered { part: Part::Record } => {
+                write!(f, "{place}: record {record} is not the one that was written there")
             }
-            What::Altered { .. } => write!(f, "{place}: altered, from record {record} on"),
+            What::Altered { part: Part::Note } => {
+                write!(
+                    f,
+                    "{place}: the note in front of record {record} is not the one that was written there"
+                )
+            }
+            What::Altered { part: Part::Frame } => write!(
+                f,
+                "{place}: no record, but what holds the block together was altered (in front of record {record})"
+            ),
+            What::Rewritten { until } if until > record => write!(
+                f,
+                "{place}: does not go on from what stands in front of it, which was rewritten together with its \
+                 hashes: the first altered record is one of {record} to {}",
+                until - 1
+            ),
+            What::Rewritten { .. } => write!(
+                f,
+                "{place}: does not go on from what stands in front of it: notes in front of record {record} were \
+                 rewritten or dropped"
+            ),
             What::Moved { first } if first > record => {
                 write!(f, "{place}: records {record} to {} are missing or were moved", first - 1)
             }
             What::Moved { first } => {
                 write!(f, "{place}: records from {first} on stand where record {record} should be")
             }
-            What::Truncated => write!(f, "{place}: cut off; record {record} and what follows is lost"),
+            What::Truncated { readable } if readable < record => write!(
+                f,
+                "{place}: cut off; record {record} and what follows is lost, and the log is read up to record \
+                 {readable}"
+            ),
+            What::Truncated { .. } => {
+                write!(f, "{place}: cut off; record {record} and what follows is lost")
+            }
             What::NoEnd => write!(
                 f,
                 "file {segment} ends after record {record} without its closing checkpoint: it was cut off, or \
                  its writer crashed or still runs"
             ),
-            What::BadSignature { since } => write!(
+            What::BadSignature { until } => write!(
                 f,
-                "{place}: the signature does not fit; something from record {since} to {record} was rewritten"
+                "{place}: the signature does not fit; something from record {record} up to record {until} was \
+                 rewritten, with all hashes behind it"
             ),
             What::BadCheckpoint => {
                 write!(f, "{place}: the checkpoint does not speak of the blocks before it (record {record})")
@@ -200,12 +264,12 @@ impl<R: Read> Segment<R> {
             latest: None,
         };
         if read < PREFACE_BYTES {
-            return Err(segment.found(What::Truncated));
+            return Err(segment.found(What::Truncated { readable: 0 }));
         }
         match segment.read_block()? {
             Some(Kind::Header) => {}
             Some(_) => return Err(segment.found(What::Malformed(Malformed::Kind(1)))),
-            None => return Err(segment.found(What::Truncated)),
+            None => return Err(segment.found(What::Truncated { readable: 0 })),
         }
         let header =
             Header::parse(&segment.payload).map_err(|error| segment.found(What::Malformed(error)))?;
@@ -248,59 +312,62 @@ impl<R: Read> Segment<R> {
         Fault::Found(self.finding(what))
     }
 
+    fn found_at(&self, record: u64, what: What) -> Fault {
+        Fault::Found(Finding { record, ..self.finding(what) })
+    }
+
     /// Reads a block into the payload and checks its chain.
     fn read_block(&mut self) -> Result<Option<Kind>, Fault> {
         let mut head = [0; HEAD_BYTES];
         match fill(&mut self.input, &mut head)? {
             0 => return Ok(None),
             HEAD_BYTES => {}
-            _ => return Err(self.found(What::Truncated)),
+            _ => return Err(self.found(What::Truncated { readable: self.next_record })),
         }
         let [code, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
         if length > PAYLOAD_BYTES_MAX {
-            return Err(self.found(What::Altered { last: None }));
+            return Err(self.found(What::Altered { part: Part::Frame }));
         }
         self.payload.resize(length, 0);
         let mut chain = [0; CHAIN_BYTES];
-        if fill(&mut self.input, &mut self.payload)? < length
-            || fill(&mut self.input, &mut chain)? < CHAIN_BYTES
-        {
-            return Err(self.found(What::Truncated));
-        }
-        if block::next_chain(&self.chain, &head, &self.payload) != chain {
-            return Err(self.found(self.what_is_here(code)));
+        let read = fill(&mut self.input, &mut self.payload)?;
+        let read = read + fill(&mut self.input, &mut chain)?;
+        if read < length + CHAIN_BYTES || block::next_chain(&self.chain, &head, &self.payload) != chain {
+            let mut bytes = std::mem::take(&mut self.payload);
+            bytes.extend_from_slice(&chain);
+            bytes.truncate(read);
+            return Err(self.judged(head, length, bytes)?);
         }
         self.chain = chain;
         Kind::from_code(code).map(Some).ok_or_else(|| self.found(What::Malformed(Malformed::Kind(code))))
     }
 
-    /// What a block that does not fit says about itself.
-    fn what_is_here(&self, code: u8) -> What {
-        let unknown = What::Altered { last: None };
-        if Kind::from_code(code) != Some(Kind::Events) {
-            return unknown;
-        }
-        let mut cursor = Cursor::new(&self.payload);
-        let Ok(first) = cursor.varint() else { return unknown };
-        if first != self.next_record {
-            return What::Moved { first };
-        }
-        let mut codec = self.codec.clone();
-        codec.begin_block();
-        let mut records = 0;
-        while !cursor.is_empty() {
-            match codec.next(&mut cursor) {
-                Ok(event) => records += u64::from(matches!(event, Event::Record(_))),
-                Err(_) => break,
-            }
-        }
-        What::Altered { last: (first + records).checked_sub(1) }
+    /// What is wrong with a block that does not fit, of which `bytes` have been read behind its head.
+    fn judged(&mut self, head: [u8; HEAD_BYTES], length: usize, mut bytes: Vec<u8>) -> io::Result<Fault> {
+        // Past the block: an altered length must not hide what was written, and the next block tells whether it
+        // goes on from the hash that stands here.
+        let more = 2 * (HEAD_BYTES + PAYLOAD_BYTES_MAX + CHAIN_BYTES) as u64;
+        (&mut self.input).take(more).read_to_end(&mut bytes)?;
+        let suspect = Suspect {
+            log: &self.header.log,
+            segment: self.header.segment,
+            codec: &self.codec,
+            before: &self.chain,
+            record: self.next_record,
+            signed_until: self.signed_until,
+            key: &self.key,
+            head,
+            length,
+            bytes: &bytes,
+        };
+        let (record, what) = suspect.judge();
+        Ok(self.found_at(record, what))
     }
 
     fn events(&mut self) -> Result<Vec<Event>, Fault> {
         let payload = std::mem::take(&mut self.payload);
-        let events = self.parse_events(&payload).map_err(|error| self.found(What::Malformed(error)));
+        let events = self.parse_events(&payload);
         self.payload = payload;
         let events = events?;
         let records = events.iter().filter(|event| matches!(event, Event::Record(_))).count();
@@ -311,30 +378,52 @@ impl<R: Read> Segment<R> {
         Ok(events)
     }
 
-    fn parse_events(&mut self, payload: &[u8]) -> Result<Vec<Event>, Malformed> {
+    fn parse_events(&mut self, payload: &[u8]) -> Result<Vec<Event>, Fault> {
+        let (mut events, mut record) = (Vec::new(), self.next_record);
         let mut cursor = Cursor::new(payload);
-        if cursor.varint()? != self.next_record {
-            return Err(Malformed::Range);
+        if cursor.varint().map_err(|error| self.found(What::Malformed(error)))? != record {
+            return Err(self.found(What::Malformed(Malformed::Range)));
         }
         self.codec.begin_block();
-        let mut events = Vec::new();
-        while !cursor.is_empty() {
-            events.push(self.codec.next(&mut cursor)?);
+        let mut tags = Tags::begin(&self.header.log, self.header.segment, record);
+        let mut read = || -> Result<Option<Part>, Malformed> {
+            while cursor.left() > TAG_BYTES {
+                let start = payload.len() - cursor.left();
+                let event = self.codec.next(&mut cursor)?;
+                let end = payload.len() - cursor.left();
+                let is_record = matches!(event, Event::Record(_));
+                // The hash of the block was made anew then, its tags were not.
+                if tags.next(&payload[start..end]) != cursor.array()? {
+                    return Ok(Some(if is_record { Part::Record } else { Part::Note }));
+                }
+                record += u64::from(is_record);
+                events.push(event);
+            }
+            Ok((tags.closing() != cursor.array()?).then_some(Part::Record))
+        };
+        match read() {
+            Ok(None) => Ok(events),
+            Ok(Some(part)) => Err(self.found_at(record, What::Altered { part })),
+            Err(error) => Err(self.found_at(record, What::Malformed(error))),
         }
-        Ok(events)
     }
 
     fn checkpoint(&mut self) -> Result<Checkpoint, Fault> {
         let parsed = Checkpoint::parse(&self.payload);
         let checkpoint = parsed.map_err(|error| self.found(What::Malformed(error)))?;
         if !checkpoint.is_signed_by(&self.key, &self.header.log, self.header.segment) {
-            return Err(self.found(What::BadSignature { since: self.signed_until }));
+            let until = self.next_record;
+            return Err(self.found_at(self.signed_until, What::BadSignature { until }));
         }
         // `self.chain` is that after this block already: the statement is checked by hashing again.
         let mut head = vec![Kind::Checkpoint.code()];
         head.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
         let follows = block::next_chain(&checkpoint.chain, &head, &self.payload) == self.chain;
-        if !follows || checkpoint.blocks != self.blocks || checkpoint.records != self.next_record {
+        if !follows {
+            let until = self.next_record;
+            return Err(self.found_at(self.signed_until, What::Rewritten { until }));
+        }
+        if checkpoint.blocks != self.blocks || checkpoint.records != self.next_record {
             return Err(self.found(What::BadCheckpoint));
         }
         self.signed_until = self.next_record;

@@ -46,7 +46,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Files of 64 MiB, 1 GiB together: some ninety million requests.
+    /// Files of 64 MiB, 1 GiB together: some seventy million requests.
     fn default() -> Self {
         Self { file_bytes: 64 << 20, total_bytes: 1 << 30 }
     }
@@ -324,7 +324,7 @@ impl Found {
             let file = File::open(path).map_err(|error| io(path, error))?;
             let mut segment = match Segment::open(BufReader::new(file), *number) {
                 Ok(segment) => segment,
-                Err(Fault::Found(finding)) if finding.what == What::Truncated => {
+                Err(Fault::Found(finding)) if matches!(finding.what, What::Truncated { .. }) => {
                     // A crash before the header was whole: what came before it counts.
                     let nothing = Before { blocks: 0, chain: first_chain(), clean: false };
                     found.before.get_or_insert(nothing);

@@ -222,16 +222,18 @@ impl Queue {
     /// # Panics
     /// If nothing may be dispatched.
     pub fn step(&mut self) {
-        let dispatch = loop {
-            match self.scheduler.poll_dispatch(self.now) {
-                Decision::Dispatch(dispatch) => break dispatch,
-                Decision::WaitUntil(later) => self.now = later,
+        loop {
+            // Looked at in place: to copy what has just been written is a stall that the peer does not have.
+            match &self.scheduler.poll_dispatch(self.now) {
+                Decision::Dispatch(dispatch) => {
+                    self.now += self.service;
+                    let completion = Completion::new(Ticket::from_bits(self.next_id), Outcome::Done);
+                    self.scheduler.on_completion(self.now, &dispatch.request, &completion);
+                    return self.arrive(dispatch.request.flow.0);
+                }
+                Decision::WaitUntil(later) => self.now = *later,
                 decision => panic!("requests wait: {decision:?}"),
             }
-        };
-        self.now += self.service;
-        let completion = Completion::new(Ticket::from_bits(self.next_id), Outcome::Done);
-        self.scheduler.on_completion(self.now, &dispatch.request, &completion);
-        self.arrive(dispatch.request.flow.0);
+        }
     }
 }

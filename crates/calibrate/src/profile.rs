@@ -77,6 +77,8 @@ pub enum DeviceKind {
     BlockDevice,
     /// A device model, in virtual time.
     Model,
+    /// An export of an NBD server, as a client sees it.
+    Nbd,
 }
 
 /// The rate of one cell, in accesses per second.
@@ -251,6 +253,7 @@ impl DeviceKind {
             Self::File => "file",
             Self::BlockDevice => "block device",
             Self::Model => "model",
+            Self::Nbd => "nbd",
         }
     }
 }

@@ -89,8 +89,8 @@ fn read_host(report: &mut Report, mut table: Table<'_>) -> Option<HostFacts> {
 }
 
 fn read_device(report: &mut Report, mut table: Table<'_>) -> Option<DeviceFacts> {
-    let kinds =
-        [DeviceKind::File, DeviceKind::BlockDevice, DeviceKind::Model].map(|kind| (kind.name(), kind));
+    let kinds = [DeviceKind::File, DeviceKind::BlockDevice, DeviceKind::Model, DeviceKind::Nbd]
+        .map(|kind| (kind.name(), kind));
     let path = text(report, &mut table, "path");
     let kind = table.require(report, "kind", REMEDY).and_then(|item| item.choice(report, &kinds));
     let size = table.require(report, "size", REMEDY).and_then(|item| item.bytes(report));

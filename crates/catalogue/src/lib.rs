@@ -6,14 +6,17 @@
 //!  fairio = { cycle = "1 s", disks = 8 }   Tuning        ──┴── build ──> Box<dyn Scheduler>
 //!  cost   = { write = 2 }                  CostModel     ──> Request::cost
 //!  limit  = "100 IOPS"                     Limit         ──> Membership of a group
+//!  sla, reservation, limit, interactive    PromiseKey    ──> Objection, where the scheduler does not use them
 //! ```
 
 mod costs;
 mod limits;
+mod promises;
 mod schedulers;
 mod tuning;
 
 pub use costs::read_cost;
 pub use limits::{envelope_remedy, read_limit};
+pub use promises::{Objection, PromiseKey, burst_objection, limit_objection, with_rates};
 pub use schedulers::SchedulerKind;
 pub use tuning::{Tuning, TuningItems};

@@ -2,29 +2,34 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_core::{Envelope, Slo};
+use evenkeel_core::{Cost, Envelope, Rate, Slo};
 use evenkeel_gateway::config::{Config, SchedulerKind};
-use evenkeel_plan::{Parameter, Relaxation, what_if};
+use evenkeel_plan::{Parameter, Relaxation, what_if_of_costs};
 use serde_json::{Value, json};
 
 /// A change that would do.
 pub(crate) struct Change {
     /// The volume or group.
-    name: String,
-    old: Vec<Envelope>,
-    relaxation: Relaxation,
+    pub(crate) name: String,
+    pub(crate) old: Vec<Envelope>,
+    pub(crate) relaxation: Relaxation,
 }
 
 /// Every change of one parameter of one promise that makes the promises of a store fit its stated capacity,
 /// each as small as it can be. Empty if they fit, no capacity is stated, or no single change does.
 pub(crate) fn changes(config: &Config, store: usize) -> Vec<Change> {
-    let Some(capacity) = config.stores[store].capacity else { return Vec::new() };
-    let promised: Vec<(&str, &Slo)> =
-        config.agreements_of(store).filter(|(_, slo)| !slo.is_background()).collect();
+    config.stores[store].capacity.map_or_else(Vec::new, |capacity| changes_for(config, store, capacity))
+}
+
+/// [`changes`] for another capacity than the stated one.
+pub(crate) fn changes_for(config: &Config, store: usize, capacity: Rate) -> Vec<Change> {
+    let agreements = config.agreements_of(store).zip(config.largest_costs_of(store));
+    let (promised, largest): (Vec<(&str, &Slo)>, Vec<Cost>) =
+        agreements.filter(|((_, slo), _)| !slo.is_background()).unzip();
     let classes: Vec<Vec<Envelope>> = promised.iter().map(|(_, slo)| slo.classes().to_vec()).collect();
     let graduated = config.stores[store].scheduler == SchedulerKind::Nested
         || classes.iter().any(|classes| classes.len() > 1);
-    let found = what_if(&classes, capacity, graduated);
+    let found = what_if_of_costs(&classes, &largest, capacity, graduated);
     let change = |relaxation: Relaxation| {
         let (name, slo) = promised[relaxation.flow];
         Change { name: name.to_owned(), old: slo.classes().to_vec(), relaxation }

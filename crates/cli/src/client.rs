@@ -118,6 +118,15 @@ impl Sender {
         self.0.write_all(&bytes)
     }
 
+    /// Sends one request with this payload.
+    pub(crate) fn send_with(&mut self, header: &RequestHeader, payload: &[u8]) -> io::Result<()> {
+        let header = encode_request(header);
+        if payload.is_empty() {
+            return self.0.write_all(&header);
+        }
+        self.0.write_all(&[&header[..], payload].concat())
+    }
+
     /// Sends reads of `length` bytes with these cookies and offsets, all in one go.
     pub(crate) fn send_reads(
         &mut self,

@@ -84,6 +84,11 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
         Ok(server) => server,
         Err(error) => return refused(&error, &config, args.json),
     };
+    for store in &config.stores {
+        if let Some(words) = store.foreign_profile() {
+            tracing::warn!(store = %store.name, "{words}");
+        }
+    }
     announce(&server, &config, args.json);
     wait_for_stop(&server, &signals);
     // A second signal ends the process at once.
@@ -190,19 +195,7 @@ fn finish(ended: &Ended, json: bool) -> u8 {
                 store.store, store.depth, store.depth_changes
             );
         }
-        for store in &ended.stores {
-            let Some(hybrid) = &store.hybrid else { continue };
-            println!(
-                "store {}: {} of {} slots of the fast device in use; accesses: {} fast, {} slow; clusters: {} copied there, {} back",
-                store.store,
-                hybrid.slots_used,
-                hybrid.slots,
-                hybrid.fast_accesses,
-                hybrid.slow_accesses,
-                hybrid.promoted,
-                hybrid.demoted
-            );
-        }
+        print_hybrid(ended);
         print_capacity(ended);
         for (store, error) in &ended.failures {
             eprintln!("evenkeel: store {store}: {error}");
@@ -216,6 +209,31 @@ fn finish(ended: &Ended, json: bool) -> u8 {
         println!("ended");
     }
     if clean { CLEAN } else { FAILED }
+}
+
+/// What hybrid stores did with their devices, and what their devices did to them.
+fn print_hybrid(ended: &Ended) {
+    for store in &ended.stores {
+        let Some(hybrid) = &store.hybrid else { continue };
+        println!(
+            "store {}: {} of {} slots of the fast device in use; accesses: {} fast, {} slow; clusters: {} copied there, {} back",
+            store.store,
+            hybrid.slots_used,
+            hybrid.slots,
+            hybrid.fast_accesses,
+            hybrid.slow_accesses,
+            hybrid.promoted,
+            hybrid.demoted
+        );
+        for (device, errors, is_lost) in
+            [("fast", hybrid.fast_errors, hybrid.fast_lost), ("slow", hybrid.slow_errors, hybrid.slow_lost)]
+        {
+            if errors > 0 || is_lost {
+                let lost = if is_lost { "; the device is LOST" } else { "" };
+                println!("store {}: {errors} accesses to the {device} device failed{lost}", store.store);
+            }
+        }
+    }
 }
 
 /// Where a device gave less than was counted on, and which promises followed their load.

@@ -1,31 +1,10 @@
 //! `evenkeel calibrate` and `show` as a user runs them.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
-use serde_json::Value;
-
-fn evenkeel(arguments: &[&str]) -> Output {
-    Command::new(assert_cmd::cargo::cargo_bin!("evenkeel")).args(arguments).output().expect("runs")
-}
-
-fn json(arguments: &[&str]) -> (Option<i32>, Value) {
-    let output = evenkeel(arguments);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let value = serde_json::from_str(&text);
-    (output.status.code(), value.unwrap_or_else(|error| panic!("{error}: {text}{output:?}")))
-}
-
-fn text(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = evenkeel(arguments);
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
+use common::cli::{evenkeel, json, name, text};
 
 const QUICK: [&str; 6] = ["--sizes", "4 KiB,64 KiB", "--depths", "1,4", "--sustain", "1 s"];
 

@@ -1,37 +1,19 @@
 //! `evenkeel plan`, `audit` and `explain` as a user runs them.
 
+mod common;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use common::cli::{evenkeel, json, name, text};
 use evenkeel_audit::{AuditWriter, Change, Limits, SigningKey};
 use evenkeel_core::{
     Cost, Envelope, FlowId, Operation, Outcome, Rate, Record, Request, RequestId, Slo, Span, Time,
 };
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Row, RowAccessor};
 use serde_json::Value;
-
-fn evenkeel(arguments: &[&str]) -> Output {
-    Command::new(assert_cmd::cargo::cargo_bin!("evenkeel")).args(arguments).output().expect("runs")
-}
-
-/// Exit code and the JSON object on standard output.
-fn json(arguments: &[&str]) -> (Option<i32>, Value) {
-    let output = evenkeel(arguments);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let value = serde_json::from_str(&text);
-    (output.status.code(), value.unwrap_or_else(|error| panic!("{error}: {text}{output:?}")))
-}
-
-fn text(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = evenkeel(arguments);
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
 
 /// A trace with bursts of 8 every 40 ms, and of 20 every second.
 fn trace(folder: &Path, file: &str, phase_ms: u64, volume: u32) -> PathBuf {
@@ -109,6 +91,10 @@ fn the_papers_example_is_planned_and_relaxed() {
     let (code, planned) = json(&["plan", "capacity", name(&file), "--trace", &given, "--json"]);
     assert_eq!(code, Some(0));
     assert_eq!(planned["system_capacity_constraint_iops"], 300.0);
+    assert_eq!(
+        (&planned["lemma3_iops"], &planned["volumes"][0]["lemma2_1_iops"]),
+        (&300.0.into(), &250.0.into())
+    );
     assert_eq!(planned["binding"]["volume"], "v1");
     assert_eq!(planned["binding"]["latency_us"], 600_000.0);
     assert!(
@@ -147,7 +133,7 @@ fn a_fleet_is_fitted_and_consolidated() {
     assert!(code == Some(0) && shown.contains("2 traces fitted"), "{shown}");
     let table = fs::read_to_string(&out).expect("written");
     assert_eq!(table.lines().count(), 3);
-    assert!(table.lines().skip(1).all(|row| row.split(',').count() == 14), "{table}");
+    assert!(table.lines().skip(1).all(|row| row.split(',').count() == 15), "{table}");
     let mut arguments = vec!["plan", "consolidate", classes[0], classes[1], "--capacity", "3000", "--json"];
     arguments.extend(paths.iter().map(|path| name(path)));
     let (code, planned) = json(&arguments);
@@ -156,9 +142,96 @@ fn a_fleet_is_fitted_and_consolidated() {
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["saving_percent"].as_f64() > Some(10.0)), "{planned}");
 
-    fs::write(traces.join("bad.csv"), "2,R,0,512\n1,R,0,512\n").expect("written");
+    let bad = traces.join("bad.csv");
+    fs::write(&bad, "2,R,0,512\n1,R,0,512\n").expect("written");
     let (code, fleet) = json(&["plan", "fleet", name(&traces), "--json"]);
     assert_eq!((code, &fleet["ok"]), (Some(1), &Value::from(false)));
+
+    let out = folder.path().join("fleet.parquet");
+    let (code, shown) = text(&["plan", "fleet", name(&traces), "--threads", "3", "--out", name(&out)]);
+    assert!(code == Some(1) && shown.contains("2 traces fitted, 1 could not be"), "{shown}");
+    let reader = SerializedFileReader::try_from(out.as_path()).expect("Parquet");
+    let rows: Vec<Row> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 3);
+    let columns: Vec<&String> = rows[0].get_column_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        (columns[0], columns[3], columns[18]),
+        (&"trace".into(), &"capacity_iops".into(), &"error".into())
+    );
+    for (row, path) in rows.iter().zip([&paths[0], &paths[1], &bad]) {
+        assert_eq!(row.get_string(0).expect("a name"), name(path));
+        let listed = fleet["traces"].as_array().expect("a list").iter();
+        let listed = listed.clone().find(|it| it["trace"] == name(path)).expect("listed");
+        assert_eq!(row.get_double(3).ok(), listed["capacity_iops"].as_f64());
+        assert_eq!(row.get_string(18).is_ok(), path == &bad, "only what could not be fitted has a reason");
+    }
+    let (code, shown) = text(&["plan", "fleet", name(&traces), "--out", "fleet.xls"]);
+    assert!(code == Some(2) && shown.contains(".csv or .parquet"), "{shown}");
+}
+
+#[test]
+fn costs_and_groups_count_as_in_the_gateway() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = (trace(folder.path(), "a.csv", 0, 0), trace(folder.path(), "b.csv", 3, 0));
+    // A request of twice the cost is twice the work.
+    let classes = "90% 10 ms, 100% 200 ms";
+    let capacity = |more: &[&str]| {
+        let (code, fitted) =
+            json(&[&["plan", "fit", name(&first), "--classes", classes, "--json"], more].concat());
+        assert_eq!(code, Some(0), "{fitted}");
+        fitted["capacity_iops"].as_f64().expect("a number")
+    };
+    let ratio = capacity(&["--cost", "{ read = { \"4 KiB\" = 2, \"8 KiB\" = 9 } }"]) / capacity(&[]);
+    assert!((1.98..2.02).contains(&ratio), "{ratio}");
+    let (code, shown) = text(&["plan", "fit", name(&first), "--cost", "{ reed = 2 }"]);
+    assert!(code == Some(2) && shown.contains("reed"), "{shown}");
+
+    // Two volumes under one agreement need it once.
+    let sla = "sla = { burst = 40, rate = \"1000 IOPS\", latency = \"50 ms\" }\n";
+    let member = "group = \"office\"\n";
+    let file = config(folder.path(), "pclock", 1000, &[member, member]);
+    let grouped = fs::read_to_string(&file).expect("text") + "[group.office]\n" + sla;
+    fs::write(&file, &grouped).expect("written");
+    let given = [format!("v0={}", name(&first)), format!("v1={}", name(&second))];
+    let with_traces = ["plan", "capacity", name(&file), "--trace", &given[0], "--trace", &given[1], "--json"];
+    let (code, planned) = json(&with_traces);
+    assert_eq!(code, Some(0), "{planned}");
+    assert_eq!(
+        (&planned["needed_iops"], &planned["volumes"][0]["group"]),
+        (&1000.0.into(), &"office".into())
+    );
+    let exact = planned["exact_iops"].as_f64().expect("a number");
+    assert!(exact > 0.0 && exact <= 1000.0, "{planned}");
+    let (code, relaxed) = json(&["plan", "what-if", name(&file), "--capacity", "900", "--json"]);
+    assert_eq!(code, Some(1));
+    let changes = relaxed["any_one_of"].as_array().expect("a list");
+    assert!(!changes.is_empty() && changes.iter().all(|it| it["group"] == "office"), "{relaxed}");
+    // The envelope is the group's: of what two send, no more is inside than σ + ρ·t.
+    let both = folder.path().join("both.csv");
+    let mut lines: Vec<String> = Vec::new();
+    for (path, volume) in [(&first, "0"), (&second, "1")] {
+        let text = fs::read_to_string(path).expect("text");
+        lines.extend(text.lines().map(|line| line[..line.len() - 1].to_owned() + volume));
+    }
+    let at = |line: &String| line.split(',').next().and_then(|at| at.parse::<f64>().ok()).expect("seconds");
+    lines.sort_by(|a, b| at(a).total_cmp(&at(b)));
+    fs::write(&both, lines.join("\n")).expect("written");
+    let tight = grouped.replace("burst = 40, rate = \"1000 IOPS\"", "burst = 8, rate = \"100 IOPS\"");
+    fs::write(&file, tight).expect("written");
+    let (_, audit) = json(&["audit", name(&both), "--sla", name(&file), "--json"]);
+    let inside = |key: &str| -> u64 {
+        let flows = audit[key].as_array().expect("a list").iter();
+        flows.map(|flow| flow["inside"].as_u64().expect("a number")).sum()
+    };
+    assert!(inside("groups") > 0 && inside("groups") <= 8 + 410, "{audit}");
+
+    // And the same reads at twice the price are twice the need.
+    fs::write(&file, grouped.replace("capacity = ", "cost = { read = 2 }\ncapacity = ")).expect("written");
+    let (_, dear) = json(&["plan", "capacity", name(&file), "--trace", &given[0], "--json"]);
+    fs::write(&file, &grouped).expect("written");
+    let (_, cheap) = json(&["plan", "capacity", name(&file), "--trace", &given[0], "--json"]);
+    let exact = |planned: &Value| planned["exact_iops"].as_f64().expect("a number");
+    assert!((exact(&dear) - 2.0 * exact(&cheap)).abs() <= 0.01, "{dear} {cheap}");
 }
 
 #[test]
@@ -255,7 +328,10 @@ fn a_log_is_audited_explained_and_verified() {
     fs::write(&file, &bytes).expect("written");
     let (code, verified) = json(&["audit", "verify", name(&path), "--json"]);
     assert_eq!((code, &verified["ok"]), (Some(1), &Value::from(false)));
-    assert!(verified["finding"]["message"].as_str().expect("a text").contains("altered"), "{verified}");
+    let finding = &verified["finding"];
+    let message = finding["message"].as_str().expect("a text");
+    assert!(message.contains("is not the one that was written there"), "{verified}");
+    assert_eq!(finding["record"], finding["record_last"], "the very one: {verified}");
     assert_eq!(
         evenkeel(&["audit", name(&path)]).status.code(),
         Some(2),

@@ -112,6 +112,15 @@ pub fn demand(envelopes: &[Envelope]) -> Vec<DeadlineDemand> {
 /// nested, as [`crate::Slo::nested`] makes sure.
 #[must_use]
 pub fn nested_capacity(flows: &[&[Envelope]]) -> Need {
+    nested_capacity_of_costs(&flows.iter().map(|classes| (*classes, Cost::ONE)).collect::<Vec<_>>())
+}
+
+/// [`nested_capacity`] where requests do not all cost one: each flow comes with the cost of its largest request,
+/// L. A class refuses a request while it holds less than that, so L takes the place of 1 in (11).
+#[must_use]
+pub fn nested_capacity_of_costs(flows: &[(&[Envelope], Cost)]) -> Need {
+    let largest: Vec<Cost> = flows.iter().map(|(_, largest)| *largest).collect();
+    let flows: Vec<&[Envelope]> = flows.iter().map(|(classes, _)| *classes).collect();
     let rates = flows.iter().filter_map(|classes| classes.last());
     let rates: u128 = rates.map(|outermost| u128::from(outermost.rate().as_millis())).sum();
     let binding = if rates == 0 { Binding::None } else { Binding::Rates };
@@ -119,7 +128,7 @@ pub fn nested_capacity(flows: &[&[Envelope]]) -> Need {
     let mut lines: Vec<(Envelope, usize, Line)> = Vec::new();
     for (flow, classes) in flows.iter().enumerate() {
         let mut before = Line::default();
-        for (class, line) in classes.iter().zip(demand_lines(classes)) {
+        for (class, line) in classes.iter().zip(demand_lines(classes, largest[flow])) {
             lines.push((
                 *class,
                 flow,
@@ -153,12 +162,12 @@ struct Line {
 }
 
 /// Equation (11) of one flow, from the δ of each class on.
-fn demand_lines(classes: &[Envelope]) -> impl Iterator<Item = Line> + '_ {
+fn demand_lines(classes: &[Envelope], largest: Cost) -> impl Iterator<Item = Line> + '_ {
     let mut inner = 0;
     classes.iter().enumerate().map(move |(j, class)| {
         if let Some(inside) = j.checked_sub(1).map(|k| &classes[k]) {
             let apart = class.latency().as_nanos() - inside.latency().as_nanos();
-            inner += grains_of(Cost::ONE) + i128::from(inside.rate().as_millis()) * i128::from(apart);
+            inner += grains_of(largest) + i128::from(inside.rate().as_millis()) * i128::from(apart);
         }
         let slope = i128::from(class.rate().as_millis());
         let fixed = grains_of(class.burst()) + inner - slope * i128::from(class.latency().as_nanos());

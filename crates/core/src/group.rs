@@ -216,7 +216,7 @@ impl Groups {
     }
 
     /// When the next request is to be released.
-    pub(crate) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&mut self) -> Option<Time> {
         self.due.peek().map(|(key, _)| Time::from_nanos(u64::try_from(key.tag).unwrap_or(u64::MAX)))
     }
 
@@ -327,7 +327,7 @@ impl Groups {
     }
 
     /// The first request that is due by `now`: its place, as far as it is known, and its counts.
-    pub(crate) fn due(&self, now: Time) -> Option<(FlowId, RequestId, Arrival, Option<Elsewhere>)> {
+    pub(crate) fn due(&mut self, now: Time) -> Option<(FlowId, RequestId, Arrival, Option<Elsewhere>)> {
         let (key, flow) = self.due.peek()?;
         if key.tag > u128::from(now.as_nanos()) {
             return None;
@@ -377,8 +377,8 @@ impl Groups {
         Dispatch { request, arrival, finish_tag: place.finish_tag, promise, class }
     }
 
-    fn choose(&self, group: FlowId, place: &Dispatch) -> Option<u32> {
-        let group = self.groups.get(group.index())?.as_ref()?;
+    fn choose(&mut self, group: FlowId, place: &Dispatch) -> Option<u32> {
+        let group = self.groups.get_mut(group.index())?.as_mut()?;
         let (index, generation) = index_of(place.request.id);
         let origin = self.nodes.get(index as usize).filter(|node| node.generation == generation);
         if origin.is_some() && place.promise.is_some() {

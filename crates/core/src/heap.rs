@@ -1,7 +1,8 @@
 //! A priority queue of flows: a tournament among them, four to a match.
 //!
 //! ```text
-//!  winner                            w               = min of the only match of the top level
+//!  winner                            w               = min of the finalists
+//!  finalists                     [ a | b ]            winners of the top level, which has two matches at most
 //!  levels[2]                  [ a  b  c  d ]         a slot holds the winner of the match below it
 //!                               │
 //!  levels[1]          [ a  b  c  d ] [ a  b  c  d ] ...
@@ -16,6 +17,10 @@
 //! where an entry is, nothing moves, and the lines of a path are fetched side by side instead of one
 //! after another, which is what a heap of pointers or positions spends its time on. A new key ends its way
 //! up at the first match that it neither wins nor used to win: for a key behind most others, soon.
+//!
+//! A flow that is taken out leaves its slot as it is, *vacant*, until the heap is asked for its smallest key
+//! and that is the winner, or another flow is taken out. A client that sends its next request when it has
+//! been served puts it into the vacant slot: one way up for both, instead of two.
 //!
 //! **Exactness.** The order is that of (tag, sequence), to the last bit. Tags have 128 bits; a slot has the
 //! lower 60 of what they are above `base`. While nothing waits, base moves freely. When a tag does not
@@ -37,6 +42,9 @@ use crate::table;
 const ARITY_BITS: u32 = 2;
 const ARITY: usize = 1 << ARITY_BITS;
 
+/// A final between two costs a quarter of a match of four, and half of all numbers of flows can do with one.
+const FINALISTS: usize = 2;
+
 const FLOW_BITS: u32 = 20;
 const SEQUENCE_BITS: u32 = 48;
 const TAG_BITS: u32 = u128::BITS - SEQUENCE_BITS - FLOW_BITS;
@@ -45,6 +53,9 @@ const _: () = assert!(FlowId::MAX.0 >> FLOW_BITS == 0, "every flow number fits i
 
 /// A slot without a flow. Above every slot with one, because tags stay below the largest that fits.
 const EMPTY: u128 = u128::MAX;
+
+/// No flow's number.
+const NOBODY: u32 = u32::MAX;
 
 /// Room below the first tag and the first sequence, for those that come later and are smaller.
 const TAG_MARGIN: u128 = 1 << (TAG_BITS - 3);
@@ -64,29 +75,54 @@ impl Key {
     }
 }
 
-/// `min`: that of the library compares three ways. The compiler makes moves or branches of it as it sees
-/// fit; to force it to be without branches, by masks, was measured to be a sixth slower.
+/// `min`: that of the library compares three ways. Whether it becomes moves or branches is left to the compiler:
+/// processors predict the branches well, and a chain of moves is longer.
+#[inline(always)]
 fn lesser(one: u128, other: u128) -> u128 {
     if one < other { one } else { other }
 }
 
-/// Four slots on a cache line of their own.
+/// Whether nobody is in the slot. Its upper half tells: tags stay below the largest that fits.
+#[inline(always)]
+const fn is_empty(slot: u128) -> bool {
+    (slot >> u64::BITS) as u64 == u64::MAX
+}
+
+/// Four slots on a cache line of their own, each as its lower and its upper half: so its address takes no
+/// shift, and no bound is checked.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Match([u128; ARITY]);
+struct Match([u64; 2 * ARITY]);
 
 impl Match {
-    const EMPTY: Self = Self([EMPTY; ARITY]);
+    const EMPTY: Self = Self([u64::MAX; 2 * ARITY]);
+
+    #[inline(always)]
+    const fn half(slot: usize) -> usize {
+        2 * (slot % ARITY)
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: usize) -> u128 {
+        let half = Self::half(slot);
+        u128::from(self.0[half | 1]) << u64::BITS | u128::from(self.0[half])
+    }
+
+    #[inline(always)]
+    fn put(&mut self, slot: usize, value: u128) {
+        let half = Self::half(slot);
+        self.0[half] = value as u64;
+        self.0[half | 1] = (value >> u64::BITS) as u64;
+    }
 
     fn winner(&self) -> u128 {
-        let [a, b, c, d] = self.0;
-        lesser(lesser(a, b), lesser(c, d))
+        lesser(lesser(self.slot(0), self.slot(1)), lesser(self.slot(2), self.slot(3)))
     }
 
     /// The least of all slots but `slot`: it does not wait for what is about to be written there.
+    #[inline(always)]
     fn least_besides(&self, slot: usize) -> u128 {
-        let other = |distance| self.0[(slot ^ distance) % ARITY];
-        lesser(lesser(other(1), other(2)), other(3))
+        lesser(lesser(self.slot(slot ^ 1), self.slot(slot ^ 2)), self.slot(slot ^ 3))
     }
 }
 
@@ -126,9 +162,14 @@ impl Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHeap {
     winner: u128,
+    finalists: [u128; FINALISTS],
     origin: Origin,
     levels: Vec<Vec<Match>>,
     covered: usize,
+    /// Flow numbers that have a slot; none while `exact` holds anything.
+    room: usize,
+    /// A flow that is not there any more although its slot still is; `NOBODY` if there is none.
+    vacant: u32,
     /// Holds everything while it holds anything.
     exact: ExactHeap,
 }
@@ -137,9 +178,12 @@ impl Default for FlowHeap {
     fn default() -> Self {
         Self {
             winner: EMPTY,
+            finalists: [EMPTY; FINALISTS],
             origin: Origin::default(),
             levels: Vec::new(),
             covered: 0,
+            room: 0,
+            vacant: NOBODY,
             exact: ExactHeap::default(),
         }
     }
@@ -155,13 +199,17 @@ impl FlowHeap {
         if flows > self.covered {
             self.covered = flows;
             self.grow();
+            self.make_room();
         }
     }
 
     /// The flow with the smallest key.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<(Key, FlowId)> {
-        if self.winner == EMPTY {
+    pub(crate) fn peek(&mut self) -> Option<(Key, FlowId)> {
+        if self.vacant == flow_of(self.winner).0 {
+            self.vacate();
+        }
+        if is_empty(self.winner) {
             return self.exact.peek();
         }
         Some((self.origin.key(self.winner), flow_of(self.winner)))
@@ -170,12 +218,16 @@ impl FlowHeap {
     /// Inserts `flow`, or gives it a new key.
     #[inline]
     pub(crate) fn set(&mut self, flow: FlowId, key: Key) {
-        if self.winner == EMPTY && self.exact.is_empty() {
+        if is_empty(self.winner) && self.exact.is_empty() {
             self.origin = Origin::below(key);
         }
-        let room = self.levels.first().map_or(0, Vec::len) * ARITY;
         match self.origin.slot(flow, key) {
-            Some(slot) if flow.index() < room && self.exact.is_empty() => self.write(flow, slot),
+            Some(slot) if flow.index() < self.room => {
+                if self.vacant == flow.0 {
+                    self.vacant = NOBODY;
+                }
+                self.write(flow, slot);
+            }
             _ => self.set_slowly(flow, key),
         }
     }
@@ -183,58 +235,93 @@ impl FlowHeap {
     /// Removes `flow`; says whether it was there.
     #[inline]
     pub(crate) fn remove(&mut self, flow: FlowId) -> bool {
-        if flow_of(self.winner) == flow && self.winner != EMPTY {
-            self.remove_winner(flow);
+        if flow_of(self.winner) == flow && self.vacant == NOBODY && !is_empty(self.winner) {
+            self.vacant = flow.0;
             return true;
         }
+        self.remove_any(flow)
+    }
+
+    fn remove_any(&mut self, flow: FlowId) -> bool {
         let leaf = self.levels.first().and_then(|leaves| leaves.get(flow.index() / ARITY));
         match leaf {
-            Some(leaf) if leaf.0[flow.index() % ARITY] != EMPTY => {
-                self.write(flow, EMPTY);
+            Some(leaf) if !is_empty(leaf.slot(flow.index())) => {
+                if self.vacant == flow.0 {
+                    return false;
+                }
+                self.vacate();
+                self.vacant = flow.0;
                 true
             }
-            _ => !self.exact.is_empty() && self.exact.remove(flow),
+            _ if self.exact.is_empty() => false,
+            _ => {
+                let removed = self.exact.remove(flow);
+                self.make_room();
+                removed
+            }
+        }
+    }
+
+    /// Empties the vacant slot, if there is one.
+    #[inline]
+    fn vacate(&mut self) {
+        if self.vacant != NOBODY {
+            let flow = FlowId(core::mem::replace(&mut self.vacant, NOBODY));
+            self.write(flow, EMPTY);
         }
     }
 
     /// Puts `new` into the slot of `flow`, and the winners into those above it.
+    #[inline]
     fn write(&mut self, flow: FlowId, mut new: u128) {
+        if flow_of(self.winner) == flow {
+            return self.write_winner(flow, new);
+        }
         let mut index = flow.index();
         for level in &mut self.levels {
             let Some(contest) = level.get_mut(index / ARITY) else { return };
-            let slot = index % ARITY;
-            let old = contest.0[slot];
-            let others = contest.least_besides(slot);
-            contest.0[slot] = new;
-            if (others < old) & (others < new) {
+            let others = contest.least_besides(index);
+            let decided = others < lesser(contest.slot(index), new);
+            contest.put(index, new);
+            if decided {
                 return;
             }
             new = lesser(new, others);
             index /= ARITY;
         }
-        self.winner = new;
+        self.play_final(index, new);
     }
 
-    /// Takes `flow` out, which has won all its matches: each of them is decided among the others.
-    fn remove_winner(&mut self, flow: FlowId) {
+    /// The same for the flow that has won all its matches: each of them is decided anew.
+    #[inline]
+    fn write_winner(&mut self, flow: FlowId, mut new: u128) {
         let mut index = flow.index();
-        let mut new = EMPTY;
         for level in &mut self.levels {
             let Some(contest) = level.get_mut(index / ARITY) else { return };
-            let slot = index % ARITY;
-            let others = contest.least_besides(slot);
-            contest.0[slot] = new;
+            let others = contest.least_besides(index);
+            contest.put(index, new);
             new = lesser(new, others);
             index /= ARITY;
         }
-        self.winner = new;
+        self.play_final(index, new);
+    }
+
+    /// The winner of the match `index` of the top level is `new`.
+    #[inline(always)]
+    fn play_final(&mut self, index: usize, new: u128) {
+        self.finalists[index % FINALISTS] = new;
+        self.winner = lesser(new, self.finalists[(index + 1) % FINALISTS]);
     }
 
     /// The rest of [`FlowHeap::set`]: tables grow, the origin moves, or the key does not fit.
     #[cold]
     fn set_slowly(&mut self, flow: FlowId, key: Key) {
+        self.vacate();
         self.cover(flow.index() + 1);
         if self.exact.is_empty() {
+            if is_empty(self.winner) {
+                self.origin = Origin::below(key);
+            }
             if self.origin.slot(flow, key).is_none() {
                 self.rebase();
             }
@@ -243,24 +330,31 @@ impl FlowHeap {
             }
             let (origin, exact) = (self.origin, &mut self.exact);
             exact.cover(self.covered);
-            self.winner = rewrite(&mut self.levels, 0, &mut |slot| {
+            rewrite_all(&mut self.levels, |slot| {
                 exact.set(flow_of(slot), origin.key(slot));
                 EMPTY
             });
+            (self.finalists, self.winner) = ([EMPTY; FINALISTS], EMPTY);
         }
         self.exact.cover(self.covered);
         self.exact.set(flow, key);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        let slots = self.levels.first().map_or(0, Vec::len) * ARITY;
+        self.room = if self.exact.is_empty() { slots } else { 0 };
     }
 
     /// Moves the origin close below the smallest tag, or the smallest sequence, if that has moved on far
     /// enough. Every slot fits then as before: it is nearer to the new origin than to the old one.
     fn rebase(&mut self) {
-        if self.winner == EMPTY {
+        if is_empty(self.winner) {
             return;
         }
         let old = self.origin;
         let mut least = Key { tag: old.key(self.winner).tag, sequence: u64::MAX };
-        rewrite(&mut self.levels, 0, &mut |slot| {
+        rewrite_all(&mut self.levels, |slot| {
             least.sequence = least.sequence.min(old.key(slot).sequence);
             slot
         });
@@ -270,7 +364,8 @@ impl FlowHeap {
         if far(new.tag - old.tag, TAG_BITS) || far((new.sequence - old.sequence).into(), SEQUENCE_BITS) {
             self.origin = new;
             let moved = |slot| new.slot(flow_of(slot), old.key(slot)).unwrap_or(slot);
-            self.winner = rewrite(&mut self.levels, 0, &mut { moved });
+            self.finalists = rewrite_all(&mut self.levels, moved);
+            self.winner = lesser(self.finalists[0], self.finalists[1]);
         }
     }
 
@@ -280,19 +375,33 @@ impl FlowHeap {
         for depth in 0.. {
             let length = slots.div_ceil(ARITY);
             if depth == self.levels.len() {
-                let below = depth.checked_sub(1).map(|below| self.levels[below][0].winner());
                 let mut first = Match::EMPTY;
-                first.0[0] = below.unwrap_or(EMPTY);
+                if let Some(below) = depth.checked_sub(1).and_then(|below| self.levels.get(below)) {
+                    // Those that there were are among the first; the others are empty.
+                    (0..ARITY).zip(below).for_each(|(slot, contest)| first.put(slot, contest.winner()));
+                }
                 self.levels.push(alloc::vec![first]);
             }
             let level = &mut self.levels[depth];
             table::cover(level, length, Match::EMPTY);
             slots = level.len();
-            if slots == 1 {
+            if slots <= FINALISTS {
+                self.finalists = [EMPTY; FINALISTS];
+                self.finalists.iter_mut().zip(level).for_each(|(slot, contest)| *slot = contest.winner());
                 return;
             }
         }
     }
+}
+
+/// Changes every slot that is not empty; returns the finalists.
+fn rewrite_all(levels: &mut [Vec<Match>], mut change: impl FnMut(u128) -> u128) -> [u128; FINALISTS] {
+    let top = levels.last().map_or(0, Vec::len);
+    let mut finalists = [EMPTY; FINALISTS];
+    for (index, finalist) in finalists.iter_mut().enumerate().take(top) {
+        *finalist = rewrite(levels, index, &mut change);
+    }
+    finalists
 }
 
 /// Changes every slot that is not empty, below and in the match `index` of the last of `levels`, and
@@ -300,11 +409,11 @@ impl FlowHeap {
 fn rewrite(levels: &mut [Vec<Match>], index: usize, change: &mut impl FnMut(u128) -> u128) -> u128 {
     let Some((level, below)) = levels.split_last_mut() else { return EMPTY };
     for slot in 0..ARITY {
-        let old = level[index].0[slot];
-        if old != EMPTY {
+        let old = level[index].slot(slot);
+        if !is_empty(old) {
             let new =
                 if below.is_empty() { change(old) } else { rewrite(below, index * ARITY + slot, change) };
-            level[index].0[slot] = new;
+            level[index].put(slot, new);
         }
     }
     level[index].winner()
@@ -347,6 +456,32 @@ mod tests {
             }
         }
 
+        /// So it does when it is not asked for the smallest at every step, and entries are vacant.
+        #[test]
+        fn it_need_not_be_asked(
+            steps in prop::collection::vec((0_u32..40, 0_u8..4, 0_u128..20, 0_u32..80, any::<bool>()), 0..400),
+        ) {
+            let (mut heap, mut model) = (FlowHeap::default(), Model::new());
+            heap.cover(40);
+            for (sequence, (flow, what, tag, shift, asked)) in steps.into_iter().enumerate() {
+                let first = FlowId(least(&model).map_or(flow, |(_, first)| first.0));
+                // Half of the time the flow is the first one, as when it has been served.
+                let flow = if what % 2 == 0 { first } else { FlowId(flow) };
+                let key = Key { tag: tag << shift, sequence: sequence as u64 };
+                if what < 2 {
+                    prop_assert_eq!(heap.remove(flow), model.remove(&flow.0).is_some());
+                    prop_assert!(!heap.remove(flow));
+                } else {
+                    heap.set(flow, key);
+                    model.insert(flow.0, key);
+                }
+                if asked {
+                    prop_assert_eq!(heap.peek(), least(&model));
+                }
+            }
+            prop_assert_eq!(heap.peek(), least(&model));
+        }
+
         /// So it does with keys of any size: in slots, with a base that moves, and in the exact heap.
         #[test]
         fn keys_may_be_anywhere(
@@ -379,6 +514,18 @@ mod tests {
                 }
                 prop_assert!(heap.exact.is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn one_flow_alone_may_go_anywhere() {
+        let mut heap = FlowHeap::default();
+        for step in 1..100 {
+            let key = Key { tag: step << 100, sequence: step as u64 };
+            heap.set(FlowId(0), key);
+            assert_eq!(heap.peek(), Some((key, FlowId(0))));
+            assert!(heap.remove(FlowId(0)));
+            assert!(heap.exact.is_empty(), "nothing waits, so the base moves freely");
         }
     }
 

@@ -11,10 +11,10 @@
 
 use alloc::vec::Vec;
 
-use crate::request::Request;
+use crate::request::{FlowId, Operation, Request, RequestId};
 use crate::sched::{Arrival, Dispatch};
 use crate::table;
-use crate::units::{Span, Time};
+use crate::units::{Cost, Span, Time};
 
 /// "No node" in a link.
 const NONE: u32 = u32::MAX;
@@ -69,11 +69,16 @@ const PROMISE_MAX: u64 = (1 << PROMISE_BITS) - 1;
 impl Waiting {
     /// Packs promise and class into one word, a quarter of what two `Option`s take: the low bits are δ,
     /// or 0 where nothing was promised (δ is never 0); the high bits the class + 1, or 0 for none.
+    ///
+    /// Inlined, like all that a request passes through on its way into the slab, so that it is written to its
+    /// place there and nowhere else.
+    #[inline(always)]
     pub(crate) fn new(arrival: Arrival, sequence: u64, tag: u128) -> Self {
         let nanos = arrival.promise.map_or(0, Span::as_nanos).min(PROMISE_MAX);
         let class = arrival.class.map_or(0, |class| u64::from(class) + 1);
         let promise = class << PROMISE_BITS | nanos;
-        Self { tag, sequence, request: arrival.request, arrived: arrival.arrived, promise }
+        let request = without_padding(arrival.request);
+        Self { tag, sequence, request, arrived: arrival.arrived, promise }
     }
 
     pub(crate) fn promise(&self) -> Option<Span> {
@@ -86,15 +91,24 @@ impl Waiting {
     }
 
     /// Its dispatch, chosen by `finish_tag`.
+    #[inline(always)]
     pub(crate) fn dispatch(&self, finish_tag: Option<Time>) -> Dispatch {
         Dispatch {
-            request: self.request,
+            request: without_padding(self.request),
             arrival: self.arrived,
             finish_tag,
             promise: self.promise(),
             class: self.class(),
         }
     }
+}
+
+/// A copy field by field. As a whole it would be copied with its padding, in words across what has just been
+/// written in smaller ones, and wait for it.
+#[inline(always)]
+const fn without_padding(request: Request) -> Request {
+    let Request { id, flow, operation, offset, length, cost } = request;
+    Request { id, flow, operation, offset, length, cost }
 }
 
 impl Default for Slab {
@@ -113,19 +127,46 @@ impl Slab {
         self.free == NONE && self.nodes.len() >= WAITING_MAX
     }
 
+    #[inline(always)]
     fn insert(&mut self, waiting: Waiting) -> u32 {
-        let node = Node { waiting, next: NONE };
         if self.free == NONE {
-            table::reserve(&mut self.nodes, 1);
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        } else {
-            let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
-            index
+            self.grow();
         }
+        let index = self.free;
+        let node = &mut self.nodes[index as usize];
+        self.free = node.next;
+        *node = Node { waiting, next: NONE };
+        index
     }
+
+    /// Makes one free node.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        table::reserve(&mut self.nodes, 1);
+        self.free = self.nodes.len() as u32;
+        self.nodes.push(Node::VACANT);
+    }
+}
+
+impl Node {
+    const VACANT: Self = Self {
+        waiting: Waiting {
+            tag: 0,
+            sequence: 0,
+            request: Request {
+                id: RequestId(0),
+                flow: FlowId(0),
+                operation: Operation::Read,
+                offset: 0,
+                length: 0,
+                cost: Cost::ZERO,
+            },
+            arrived: Time::ZERO,
+            promise: 0,
+        },
+        next: NONE,
+    };
 }
 
 impl Fifo {
@@ -140,6 +181,7 @@ impl Fifo {
     }
 
     /// Appends; the slab must not be full.
+    #[inline(always)]
     pub(crate) fn push(&mut self, slab: &mut Slab, waiting: Waiting) {
         let index = slab.insert(waiting);
         if self.tail == NONE {
@@ -152,17 +194,19 @@ impl Fifo {
     }
 
     /// Takes the oldest.
+    #[inline(always)]
     pub(crate) fn pop(&mut self, slab: &mut Slab) -> Option<Waiting> {
         let index = self.head;
-        let node = *slab.nodes.get(index as usize)?;
+        let node = slab.nodes.get_mut(index as usize)?;
         self.head = node.next;
         if self.head == NONE {
             self.tail = NONE;
         }
         self.length -= 1;
-        slab.nodes[index as usize].next = slab.free;
+        node.next = slab.free;
         slab.free = index;
-        Some(node.waiting)
+        let Waiting { tag, sequence, request, arrived, promise } = node.waiting;
+        Some(Waiting { tag, sequence, request: without_padding(request), arrived, promise })
     }
 
     /// The oldest.
@@ -188,8 +232,6 @@ impl Fifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{FlowId, Operation, RequestId};
-    use crate::units::Cost;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 

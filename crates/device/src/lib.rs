@@ -81,6 +81,13 @@ pub trait Device {
     fn tier_counts(&self) -> Option<TierCounts> {
         None
     }
+
+    /// Work of the device's own that a scheduler shall fit in, and the flow that it belongs to. The device
+    /// knows the access again, by its operation, offset and length, when it is submitted for that flow; the
+    /// token is without meaning.
+    fn poll_own_work(&mut self) -> Option<(FlowId, Io)> {
+        None
+    }
 }
 
 /// What a device of two tiers has done so far.
@@ -115,6 +122,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn tier_counts(&self) -> Option<TierCounts> {
         (**self).tier_counts()
+    }
+
+    fn poll_own_work(&mut self) -> Option<(FlowId, Io)> {
+        (**self).poll_own_work()
     }
 }
 

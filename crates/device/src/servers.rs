@@ -97,6 +97,11 @@ impl Device for Servers {
     }
 }
 
+/// A seed that depends on both, evenly.
+pub(crate) fn mixed(seed: u64, other: u64) -> u64 {
+    SplitMix(SplitMix(seed).next() ^ other).next()
+}
+
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix(pub(crate) u64);

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evenkeel_core::{Cost, CostModel, Operation};
 use evenkeel_hybrid::{MapFile, OfflineError, Paths, belong_together, slots_at};
+use evenkeel_tiering::store::longest_copy;
 use evenkeel_tiering::{Background, Geometry, Hybrid};
 
 use crate::config::{Config, HybridConfig, StoreConfig, VolumeConfig};
@@ -17,8 +19,11 @@ use crate::config::{Config, HybridConfig, StoreConfig, VolumeConfig};
 /// How long to wait for a file that is locked, and how long between two attempts.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
-/// Clusters migrate in copies of at most this size: what a disk reads in about a millisecond.
+/// Clusters migrate in copies of at most this size: what a disk reads in about a millisecond. Where requests
+/// are priced by size, see [`longest_copy`].
 const COPY_BYTES_MAX: u32 = 128 << 10;
+/// Slots are set free in batches of at most so many.
+const RELEASE_BATCH_MAX: u32 = 64;
 
 /// The opened files of one store.
 pub(crate) struct Backings {
@@ -37,6 +42,8 @@ pub(crate) struct HybridParts {
     /// Where slot 0 begins on the fast device.
     pub(crate) fast_base: u64,
     pub(crate) config: HybridConfig,
+    /// What copies cost: a read and a write each.
+    pub(crate) cost: CostModel,
 }
 
 /// Where a volume's bytes are.
@@ -109,9 +116,17 @@ pub enum BackingError {
     },
     /// The fast device of a hybrid store is not there.
     #[error(
-        "{key}: {path} does not exist; attach the fast device again, or give up what only it has: evenkeel hybrid drain CONFIG STORE --without-fast"
+        "{key}: {path} does not exist; attach the fast device again, or serve what is not there with without_fast = true, or give up what only it has: evenkeel hybrid drain CONFIG STORE --without-fast"
     )]
     FastMissing {
+        /// The configuration key.
+        key: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// A store is to do without a fast device that is there.
+    #[error("{key}: {path} is there; remove this key, the store needs it no more")]
+    FastThere {
         /// The configuration key.
         key: String,
         /// The path.
@@ -210,18 +225,33 @@ fn open_hybrid(config: &Config, store: usize, hybrid: &HybridConfig) -> Result<B
     let paths = Paths { slow: slow.clone(), fast: hybrid.fast.clone(), map: hybrid.map.clone() };
     let map = open_map(&hybrid.map).map_err(fault("hybrid.map"))?;
     let about = *map.about();
-    if !hybrid.fast.exists() {
+    if hybrid.without_fast && hybrid.fast.exists() {
+        return Err(BackingError::FastThere { key: key("hybrid.without_fast"), path: hybrid.fast.clone() });
+    }
+    if !hybrid.without_fast && !hybrid.fast.exists() {
         return Err(BackingError::FastMissing { key: key("hybrid.fast"), path: hybrid.fast.clone() });
     }
     let (slow_file, slow_bytes) =
         open_one(&key("path"), &slow, true, store_config.direct, about.store_bytes)?;
-    let (fast_file, fast_total) =
-        open_one(&key("hybrid.fast"), &hybrid.fast, true, store_config.direct, about.fast_bytes)?;
-    // The label is smaller than what direct access can read.
-    let through_cache = File::open(&hybrid.fast)
-        .map_err(|source| OfflineError::Io { path: hybrid.fast.clone(), source })
-        .map_err(fault("hybrid.fast"))?;
-    belong_together(&paths, &about, &through_cache, fast_total, slow_bytes).map_err(fault("hybrid"))?;
+    let open_through_cache = |path: &Path| {
+        let io = |source| OfflineError::Io { path: path.to_owned(), source };
+        File::open(path).map_err(io).map_err(fault("hybrid.fast"))
+    };
+    let fast_file = if hybrid.without_fast {
+        if slow_bytes < about.store_bytes {
+            let (have, need) = (slow_bytes, about.store_bytes);
+            return Err(fault("path")(OfflineError::Shrunk { path: slow, have, need }));
+        }
+        // It holds the place of the second file, and nothing accesses it.
+        open_through_cache(Path::new("/dev/null"))?
+    } else {
+        let (file, bytes) =
+            open_one(&key("hybrid.fast"), &hybrid.fast, true, store_config.direct, about.fast_bytes)?;
+        // The label is smaller than what direct access can read.
+        let label = open_through_cache(&hybrid.fast)?;
+        belong_together(&paths, &about, &label, bytes, slow_bytes).map_err(fault("hybrid"))?;
+        file
+    };
     let mut slices = Vec::new();
     for volume in config.volumes_of(store) {
         let slice = slice(store_config, volume, 0, slow_bytes)?;
@@ -234,22 +264,46 @@ fn open_hybrid(config: &Config, store: usize, hybrid: &HybridConfig) -> Result<B
     if store_config.direct && about.block_bytes < block_minimum(store_config) {
         return Err(BackingError::SmallBlocks { key: key("direct"), block: about.block_bytes });
     }
-    let parts = hybrid_parts(hybrid, map).map_err(fault("hybrid.map"))?;
+    let dearest = dearest_promised(config.volumes_of(store));
+    let parts = hybrid_parts(hybrid, map, &store_config.cost, dearest).map_err(fault("hybrid.map"))?;
     Ok(Backings { files: vec![slow_file, fast_file], slices, hybrid: Some(parts) })
 }
 
-fn hybrid_parts(config: &HybridConfig, map: MapFile) -> Result<HybridParts, OfflineError> {
+/// What the dearest READ or WRITE of a volume that is promised something costs.
+fn dearest_promised<'v>(volumes: impl Iterator<Item = &'v VolumeConfig>) -> Option<Cost> {
+    let promised = volumes.filter(|volume| volume.slo.envelope().is_some());
+    let costs = promised.flat_map(|volume| {
+        let longest =
+            volume.request_max.min(volume.size.map_or(u32::MAX, |size| size.min(u32::MAX.into()) as u32));
+        [Operation::Read, Operation::Write].map(|operation| volume.cost.cost(operation, longest))
+    });
+    costs.max()
+}
+
+fn hybrid_parts(
+    config: &HybridConfig,
+    map: MapFile,
+    cost: &CostModel,
+    dearest: Option<Cost>,
+) -> Result<HybridParts, OfflineError> {
     let about = *map.about();
     let geometry = Geometry::new(about.cluster_bytes, about.block_bytes)?;
     let background = Background {
         migrations_max: config.migrations as usize,
-        copy_bytes_max: COPY_BYTES_MAX,
+        release_batch_max: RELEASE_BATCH_MAX,
+        copy_bytes_max: dearest
+            .map_or(COPY_BYTES_MAX, |dearest| longest_copy(cost, about.block_bytes, COPY_BYTES_MAX, dearest)),
         ..Background::default()
     };
     let policy = config.policy.build();
-    let hybrid = Hybrid::new(geometry, about.store_bytes, about.fast_bytes, policy, background, map.load()?)
-        .map_err(|source| OfflineError::Map { path: config.map.clone(), source })?;
-    Ok(HybridParts { hybrid, map, fast_base: slots_at(about.cluster_bytes), config: config.clone() })
+    let mut hybrid =
+        Hybrid::new(geometry, about.store_bytes, about.fast_bytes, policy, background, map.load()?)
+            .map_err(|source| OfflineError::Map { path: config.map.clone(), source })?;
+    if config.without_fast {
+        hybrid.without_fast();
+    }
+    let (fast_base, config) = (slots_at(about.cluster_bytes), config.clone());
+    Ok(HybridParts { hybrid, map, fast_base, config, cost: cost.clone() })
 }
 
 /// Waits a little for a map that is in use, as [`lock`] does for files.

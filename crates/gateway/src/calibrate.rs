@@ -7,7 +7,7 @@
 //!    ring ──> kernel ──> completion (slot, result) ──> whole? ── no ─> CalibrateError
 //! ```
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -162,14 +162,6 @@ impl FileTarget {
         self.direct
     }
 
-    /// Its device number: of the block device, or of the one that the file lies on.
-    #[must_use]
-    pub fn device_number(&self) -> Option<(u32, u32)> {
-        let facts = self.file.metadata().ok()?;
-        let number = if self.kind == DeviceKind::BlockDevice { facts.rdev() } else { facts.dev() };
-        Some((libc::major(number), libc::minor(number)))
-    }
-
     /// Judges the result of an access; whether it is over.
     fn judge(&mut self, index: u32, result: i32) -> Result<bool, CalibrateError> {
         let slot = &mut self.slots[index as usize];
@@ -260,6 +252,38 @@ impl Drop for FileTarget {
         }
         backing::unlock(&self.file);
     }
+}
+
+/// What the system says of the block device at `path`, or of the one that the file at `path` lies on; empty if it
+/// says nothing.
+#[must_use]
+pub fn device_identity(path: &Path) -> String {
+    fs::metadata(path).map_or_else(|_| String::new(), |facts| identity(device_number(&facts)))
+}
+
+fn device_number(facts: &fs::Metadata) -> (u32, u32) {
+    let number = if facts.file_type().is_block_device() { facts.rdev() } else { facts.dev() };
+    (libc::major(number), libc::minor(number))
+}
+
+/// Name, vendor, model, serial number and kind of the block device with this number; what the system does not say
+/// is left out.
+fn identity((major, minor): (u32, u32)) -> String {
+    let Ok(device) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else {
+        return String::new();
+    };
+    let name = device.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // A partition's facts are those of its disk.
+    let disk = if device.join("partition").exists() { device.parent().map(Path::to_path_buf) } else { None };
+    let disk: PathBuf = disk.unwrap_or(device);
+    let fact = |name: &str| fs::read_to_string(disk.join(name)).unwrap_or_default().trim().to_owned();
+    let kind = match fact("queue/rotational").as_str() {
+        "0" => "not rotational",
+        "1" => "rotational",
+        _ => "",
+    };
+    let words = [name, fact("device/vendor"), fact("device/model"), fact("device/serial"), kind.to_owned()];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// Fills `bytes` with what does not compress.

@@ -96,6 +96,10 @@ pub struct HybridStatus {
     pub fast_lost: bool,
     /// Whether the slow device was lost.
     pub slow_lost: bool,
+    /// Accesses to the fast device that failed, those of copies included.
+    pub fast_errors: u64,
+    /// Accesses to the slow device that failed.
+    pub slow_errors: u64,
 }
 
 /// The account of one group: all that its volumes did, held against the promise that they share.

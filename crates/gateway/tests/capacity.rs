@@ -6,6 +6,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use common::{Gateway, READ};
+use evenkeel_audit::{Auditor, Log};
 use evenkeel_gateway::{Accounts, CapacityVerdict};
 
 /// Keeps `outstanding` reads of 4 KiB going until `good` or half a minute is over; the accounts then.
@@ -80,13 +81,24 @@ fn adapted(capacity: u32, apply: bool) -> String {
 
 #[test]
 fn a_promise_follows_what_is_sent_up_to_its_limits() {
-    let accounts = watched(&adapted(900, true), 16, |accounts| {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("ledger");
+    let audit = format!("audit = {{ folder = {log:?}, key = {:?} }}\n[volume.v]", folder.path().join("key"));
+    let accounts = watched(&adapted(900, true).replace("[volume.v]", &audit), 16, |accounts| {
         accounts.volumes[0].adapt.as_ref().is_some_and(|adapt| adapt.changes > 0)
     });
     let adapt = accounts.volumes[0].adapt.as_ref().expect("watched");
     assert!(adapt.changes > 0 && adapt.rate_iops > 40.0 && adapt.rate_iops <= 300.0, "{adapt:?}");
     assert!(adapt.burst_requests <= 30.0, "{adapt:?}");
     assert!(accounts.stores[0].capacity.needed_iops <= 900.0, "{accounts:?}");
+    // The log tells of it by itself, as a change that the operator allowed.
+    let mut auditor = Auditor::new();
+    for event in Log::open(&log).expect("a log") {
+        auditor.on_event(&event.expect("whole"));
+    }
+    let told = auditor.finish(None).changes;
+    let adapted = told.iter().filter(|(_, words)| words.starts_with("promise to v adapted to what it sends"));
+    assert!(adapted.count() as u64 >= adapt.changes, "{told:?}");
 }
 
 #[test]

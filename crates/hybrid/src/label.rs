@@ -66,6 +66,14 @@ impl Label {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(LabelError::Missing),
             other => other?,
         }
+        Self::parse(&bytes)
+    }
+
+    /// Reads a label from the first bytes of a device.
+    ///
+    /// # Errors
+    /// [`LabelError`] if they are none that can be used.
+    pub fn parse(bytes: &[u8; LABEL_BYTES]) -> Result<Self, LabelError> {
         if bytes[..16] != MAGIC {
             let is_empty = bytes.iter().all(|&byte| byte == 0);
             return Err(if is_empty { LabelError::Missing } else { LabelError::Foreign });
@@ -84,13 +92,19 @@ impl Label {
     /// # Errors
     /// When the device cannot be written.
     pub fn write(&self, device: &File) -> io::Result<()> {
+        device.write_all_at(&self.to_bytes(), 0)?;
+        device.sync_all()
+    }
+
+    /// As it stands on a device.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; LABEL_BYTES] {
         let mut bytes = [0; LABEL_BYTES];
         bytes[..16].copy_from_slice(&MAGIC);
         bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.cluster_bytes.to_le_bytes());
         bytes[24..40].copy_from_slice(&self.identity);
-        device.write_all_at(&bytes, 0)?;
-        device.sync_all()
+        bytes
     }
 
     /// Erases the label, durably: the device is nobody's again.

@@ -15,7 +15,7 @@ mod map_file;
 mod offline;
 
 pub use label::{LABEL_BYTES, Label, LabelError, slots_at};
-pub use map_file::{About, MapFile, MapFileError};
+pub use map_file::{About, ENTRY_BYTES, MapFile, MapFileError, entry_from_bytes, entry_to_bytes};
 pub use offline::{Finding, Offline, OfflineError, Paths, Progress, belong_together};
 
 /// Names one pair of fast device and map: 16 random bytes.

@@ -5,6 +5,7 @@
 //!  table clusters   cluster ─> 36 bytes   slot (4), blocks on fast (4 × 8), little-endian
 //! ```
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use evenkeel_tiering::{Blocks, Change, Cluster, Entry};
@@ -15,7 +16,8 @@ use crate::Identity;
 
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("about");
 const CLUSTERS: TableDefinition<u64, [u8; ENTRY_BYTES]> = TableDefinition::new("clusters");
-const ENTRY_BYTES: usize = 36;
+/// Bytes of a stored entry.
+pub const ENTRY_BYTES: usize = 36;
 const VERSION: u64 = 1;
 /// Memory for the database's pages.
 const CACHE_BYTES: usize = 16 << 20;
@@ -65,6 +67,16 @@ pub enum MapFileError {
     /// Another process has it.
     #[error("{0}: is in use by another process; stop the gateway (or the other command) first")]
     InUse(PathBuf),
+    /// It was damaged in a way that the database did not expect.
+    #[error(
+        "{path}: the location map is damaged ({problem}); put back a copy of it, or, without one, move it aside, erase the first 4 KiB of the fast device and create the store anew: what only the fast device has is then lost"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the database stumbled over.
+        problem: String,
+    },
     /// It is no map, or one that another version made.
     #[error("{path}: {problem}")]
     Format {
@@ -109,12 +121,15 @@ impl MapFile {
         if !path.exists() {
             return Err(MapFileError::Missing(path.to_owned()));
         }
-        let database =
-            Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(|error| match error {
-                redb::DatabaseError::DatabaseAlreadyOpen => MapFileError::InUse(path.to_owned()),
-                other => failed(path, other.into()),
-            })?;
-        Self::recognise(path, database)
+        // The database panics over some damage, before it can tell that it is damaged.
+        caught(path, || {
+            let database =
+                Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(|error| match error {
+                    redb::DatabaseError::DatabaseAlreadyOpen => MapFileError::InUse(path.to_owned()),
+                    other => failed(path, other.into()),
+                })?;
+            Self::recognise(path, database)
+        })
     }
 
     /// Opens the map on `backend`, or makes one there if it is empty; for tests that inject faults.
@@ -157,7 +172,7 @@ impl MapFile {
     /// # Errors
     /// If the database cannot be read.
     pub fn load(&self) -> Result<Vec<(Cluster, Entry)>, MapFileError> {
-        self.try_load().map_err(|error| failed(&self.path, error))
+        caught(&self.path, || self.try_load().map_err(|error| failed(&self.path, error)))
     }
 
     /// Makes `changes` durable, all of them or none.
@@ -196,7 +211,7 @@ impl MapFile {
         let mut entries = Vec::new();
         for row in table.iter()? {
             let (cluster, bytes) = row?;
-            entries.push((cluster.value(), decode(bytes.value())));
+            entries.push((cluster.value(), entry_from_bytes(bytes.value())));
         }
         Ok(entries)
     }
@@ -208,7 +223,7 @@ impl MapFile {
             let mut table = write.open_table(CLUSTERS)?;
             for change in changes {
                 match change.entry {
-                    Some(entry) => table.insert(change.cluster, encode(entry))?,
+                    Some(entry) => table.insert(change.cluster, entry_to_bytes(entry))?,
                     None => table.remove(change.cluster)?,
                 };
             }
@@ -274,7 +289,9 @@ fn read_about(database: &Database) -> Result<Result<About, String>, redb::Error>
     Ok(Ok(About { identity, cluster_bytes, block_bytes, store_bytes, fast_bytes }))
 }
 
-fn encode(entry: Entry) -> [u8; ENTRY_BYTES] {
+/// An entry as it is stored.
+#[must_use]
+pub fn entry_to_bytes(entry: Entry) -> [u8; ENTRY_BYTES] {
     let mut bytes = [0; ENTRY_BYTES];
     bytes[..4].copy_from_slice(&entry.slot.to_le_bytes());
     for (word, chunk) in entry.on_fast.words().iter().zip(bytes[4..].chunks_exact_mut(8)) {
@@ -283,7 +300,9 @@ fn encode(entry: Entry) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-fn decode(bytes: [u8; ENTRY_BYTES]) -> Entry {
+/// A stored entry. Any bytes are one: whether it is possible is for [`evenkeel_tiering::Map::load`] to say.
+#[must_use]
+pub fn entry_from_bytes(bytes: [u8; ENTRY_BYTES]) -> Entry {
     let word = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);
@@ -291,6 +310,15 @@ fn decode(bytes: [u8; ENTRY_BYTES]) -> Entry {
     };
     let slot = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     Entry { slot, on_fast: Blocks::from_words([word(4), word(12), word(20), word(28)]) }
+}
+
+/// What `action` gives; a panic of the database as an error.
+fn caught<T>(path: &Path, action: impl FnOnce() -> Result<T, MapFileError>) -> Result<T, MapFileError> {
+    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+        Err(MapFileError::Damaged { path: path.to_owned(), problem: text.to_owned() })
+    })
 }
 
 fn failed(path: &Path, source: redb::Error) -> MapFileError {

@@ -199,7 +199,6 @@ impl Offline {
         let about = *map.about();
         let geometry = Geometry::new(about.cluster_bytes, about.block_bytes)?;
         let slots = geometry.slots(about.fast_bytes);
-        let clusters = about.store_bytes.div_ceil(u64::from(about.cluster_bytes));
         let stored = map.load()?;
         let total = stored.len() as u64;
         let mut sound: Vec<(Cluster, Entry)> = Vec::new();
@@ -207,7 +206,7 @@ impl Offline {
         let mut findings = Vec::new();
         for (index, (cluster, entry)) in stored.into_iter().enumerate() {
             progress(index as u64, total);
-            let possible = Map::load(geometry, slots, clusters, [(cluster, entry)]).map(|_| ());
+            let possible = Map::load(geometry, slots, about.store_bytes, [(cluster, entry)]).map(|_| ());
             let possible = possible.and_then(|()| match owners.insert(entry.slot, cluster) {
                 Some(first) => Err(MapError::SlotTwice { slot: entry.slot, first, second: cluster }),
                 None => Ok(()),

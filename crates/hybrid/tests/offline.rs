@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use evenkeel_hybrid::{About, Label, MapFile, Offline, OfflineError, Paths};
-use evenkeel_tiering::Geometry;
 use evenkeel_tiering::policy::{DiskOnly, Lru};
+use evenkeel_tiering::{Blocks, Change, Entry, Geometry};
 
 const STORE: u64 = 1 << 20;
 const FAST: u64 = 4096 * 17;
@@ -162,12 +162,36 @@ fn check_names_what_is_damaged_and_repair_gives_it_up() {
     let (victim, entry) = entries[0];
     let thief = (0..).find(|cluster| entries.iter().all(|(other, _)| other != cluster)).expect("one is free");
     let map = MapFile::open(&place.paths.map).expect("opened");
-    map.commit(&[evenkeel_tiering::Change { cluster: thief, entry: Some(entry) }]).expect("committed");
+    map.commit(&[Change { cluster: thief, entry: Some(entry) }]).expect("committed");
     drop(map);
     assert!(Offline::open(&place.paths, Box::new(DiskOnly)).is_err(), "a damaged map is not used");
     let found = Offline::check(&place.paths, false, &mut |_, _| {}).expect("checked");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].cluster, Some(victim.max(thief)));
     Offline::check(&place.paths, true, &mut |_, _| {}).expect("repaired");
+    assert_eq!(Offline::check(&place.paths, false, &mut |_, _| {}).expect("checked"), []);
+}
+
+/// Such an entry would have a drain write beyond the end of the slow device.
+#[test]
+fn a_block_beyond_the_end_of_the_store_is_no_entry() {
+    let place = place();
+    File::options()
+        .write(true)
+        .open(&place.paths.slow)
+        .and_then(|slow| slow.set_len(STORE - 2048))
+        .expect("shorter");
+    Offline::create(&place.paths, Geometry::new(4096, 1024).expect("valid")).expect("created");
+    let (last, map) = (STORE / 4096 - 1, MapFile::open(&place.paths.map).expect("opened"));
+    let entry = |end| Some(Entry { slot: 3, on_fast: Blocks::range(0, end) });
+    map.commit(&[Change { cluster: last, entry: entry(2) }]).expect("committed");
+    drop(map);
+    assert_eq!(Offline::check(&place.paths, false, &mut |_, _| {}).expect("checked"), []);
+    let map = MapFile::open(&place.paths.map).expect("opened");
+    map.commit(&[Change { cluster: last, entry: entry(3) }]).expect("committed");
+    drop(map);
+    let said = Offline::open(&place.paths, Box::new(DiskOnly)).map(|_| ()).expect_err("damaged").to_string();
+    assert!(said.contains("cluster 255 names a block beyond its 2"), "{said}");
+    assert_eq!(Offline::check(&place.paths, true, &mut |_, _| {}).expect("repaired").len(), 1);
     assert_eq!(Offline::check(&place.paths, false, &mut |_, _| {}).expect("checked"), []);
 }

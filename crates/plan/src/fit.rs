@@ -17,17 +17,31 @@
 //! admitted. Where a fraction falls short, the σ outside it grow until it does not.
 //!
 //! **Of the three** the classes that need the least by lemma 1 are chosen. The trace is read some 20 times for
-//! each class. Memory: the buckets.
+//! each class, by a thread of its own. Memory: the buckets, and what lies between the two threads.
+//!
+//! **Costs.** A request takes what its [`Source`] says that it costs; fractions are of requests. No σ is below the
+//! largest cost, which a store would refuse. Where costs differ, a larger bucket may admit one large request
+//! instead of two small ones, so the κ and σ that are found cover what is wanted, but need not be the least.
 
-use evenkeel_core::admission::{nested_capacity, required_capacity};
-use evenkeel_core::{Cascade, Cost, Envelope, Rate, Span, Time, TokenBucket};
+use std::sync::mpsc;
+use std::thread;
 
+use evenkeel_core::admission::{nested_capacity_of_costs, required_capacity};
+use evenkeel_core::{Cascade, Cost, Envelope, Rate, Span, Time};
+
+use crate::bank::Bank;
 use crate::error::PlanError;
 use crate::source::Source;
 use crate::target::{Fraction, Target};
 
 /// Candidates of a pass.
 const CANDIDATES: u64 = 24;
+/// Requests that go from the thread that reads a trace to the one that counts, at a time.
+const CHUNK: usize = 8192;
+/// Chunks that may wait between the two.
+const CHUNKS_AHEAD: usize = 4;
+/// Below so many requests a second thread does not pay.
+const ALONE_BELOW: u64 = 100_000;
 /// Points of the curve.
 const CURVE_POINTS: u64 = 48;
 /// ρ of an outer class in per cent of that of the class inside it.
@@ -42,6 +56,8 @@ pub struct Fit {
     pub requests: u64,
     /// From its first to its last request.
     pub duration: Span,
+    /// What its largest request costs.
+    pub largest: Cost,
     /// The classes, the innermost first.
     pub classes: Vec<Envelope>,
     /// How many requests each class covers, those of inner classes included.
@@ -78,12 +94,13 @@ pub fn fit(source: &dyn Source, targets: &[Target], on_pass: &mut dyn FnMut(u32)
     let (Some(innermost), Some(outermost)) = (targets.first(), targets.last()) else {
         panic!("there is no target to fit to");
     };
-    let mut passes = Passes { source, count: 0, on_pass };
+    let mut passes = Passes { source, count: 0, requests: 0, largest: Cost::ONE, on_pass };
     let (requests, duration) = passes.size()?;
     let least = passes.least_rate(innermost, requests)?;
     let single_target = Target { fraction: outermost.fraction, latency: innermost.latency };
     let single = if targets.len() == 1 { least } else { passes.least_rate(&single_target, requests)? };
-    let (classes, covered) = passes.cheapest(&inner_options(least, single), targets, requests)?;
+    let (classes, covered) =
+        passes.cheapest(&inner_options(least, single, passes.largest), targets, requests)?;
     let all = Target { fraction: Fraction::ALL, latency: innermost.latency };
     let most =
         if outermost.fraction == Fraction::ALL { single } else { passes.least_rate(&all, requests)? };
@@ -91,7 +108,8 @@ pub fn fit(source: &dyn Source, targets: &[Target], on_pass: &mut dyn FnMut(u32)
     Ok(Fit {
         requests,
         duration,
-        capacity: nested_capacity(&[&classes]).capacity,
+        capacity: nested_capacity_of_costs(&[(&classes, passes.largest)]).capacity,
+        largest: passes.largest,
         classes,
         covered,
         single,
@@ -101,15 +119,11 @@ pub fn fit(source: &dyn Source, targets: &[Target], on_pass: &mut dyn FnMut(u32)
     })
 }
 
-/// ⟨κ·δ, κ, δ⟩, with σ rounded up to 1/1000 request and at least one.
-fn decomposed(rate: Rate, latency: Span) -> Option<Envelope> {
+/// ⟨κ·δ, κ, δ⟩, with σ rounded up to 1/1000 request and at least the largest one.
+fn decomposed(rate: Rate, latency: Span, largest: Cost) -> Option<Envelope> {
     let burst = u128::from(rate.as_millis()) * u128::from(latency.as_nanos());
     let burst = u64::try_from(burst.div_ceil(1_000_000_000)).ok()?;
-    Envelope::new(Cost::from_millis(burst).max(Cost::ONE), rate, latency).ok()
-}
-
-fn bucket(envelope: &Envelope) -> TokenBucket {
-    TokenBucket::new(Time::ZERO, envelope.burst(), envelope.rate())
+    Envelope::new(Cost::from_millis(burst).max(largest), rate, latency).ok()
 }
 
 /// `classes` with the bursts from class `from` on larger by `steps` 32nds, at least by that many requests;
@@ -128,9 +142,9 @@ fn with_larger_bursts(classes: &[Envelope], from: usize, steps: u64) -> Option<V
 
 /// What the innermost class may be: the least that covers its fraction, what covers everything, and the middle.
 /// A larger inner class leaves less to the outer ones, which pays where bursts are short.
-fn inner_options(least: Envelope, single: Envelope) -> Vec<Envelope> {
+fn inner_options(least: Envelope, single: Envelope, largest: Cost) -> Vec<Envelope> {
     let middle = least.rate().as_millis().midpoint(single.rate().as_millis());
-    let middle = decomposed(Rate::from_millis(middle), least.latency());
+    let middle = decomposed(Rate::from_millis(middle), least.latency(), largest);
     let mut options: Vec<Envelope> = [Some(least), middle, Some(single)].into_iter().flatten().collect();
     options.dedup();
     options
@@ -139,13 +153,22 @@ fn inner_options(least: Envelope, single: Envelope) -> Vec<Envelope> {
 struct Passes<'s> {
     source: &'s dyn Source,
     count: u32,
+    /// Requests in the trace; 0 until they have been counted.
+    requests: u64,
+    /// The largest cost of one of them.
+    largest: Cost,
     on_pass: &'s mut dyn FnMut(u32),
 }
 
 impl Passes<'_> {
-    fn each(&mut self, mut visit: impl FnMut(Time)) -> Result<(), PlanError> {
-        for request in self.source.sorted()? {
-            visit(request?.at);
+    fn each(&mut self, mut visit: impl FnMut(Time, Cost)) -> Result<(), PlanError> {
+        if self.requests < ALONE_BELOW && self.count > 0 {
+            read(self.source, &mut |at, cost| {
+                visit(at, cost);
+                true
+            })?;
+        } else {
+            read_ahead(self.source, &mut visit)?;
         }
         self.count += 1;
         (self.on_pass)(self.count);
@@ -153,25 +176,23 @@ impl Passes<'_> {
     }
 
     fn size(&mut self) -> Result<(u64, Span), PlanError> {
-        let (mut requests, mut first, mut last) = (0, None, Time::ZERO);
-        self.each(|at| {
+        let (mut requests, mut first, mut last, mut largest) = (0, None, Time::ZERO, Cost::ONE);
+        self.each(|at, cost| {
             requests += 1;
+            largest = largest.max(cost);
             first.get_or_insert(at);
             last = at;
         })?;
         let first = first.ok_or_else(|| PlanError::Empty { trace: self.source.name() })?;
+        (self.requests, self.largest) = (requests, largest);
         Ok((requests, last.since(first)))
     }
 
     /// How many requests a bucket of each envelope admits.
     fn admitted(&mut self, envelopes: &[Envelope]) -> Result<Vec<u64>, PlanError> {
-        let mut buckets: Vec<(TokenBucket, u64)> = envelopes.iter().map(|it| (bucket(it), 0)).collect();
-        self.each(|at| {
-            for (bucket, admitted) in &mut buckets {
-                *admitted += u64::from(bucket.take(at, Cost::ONE));
-            }
-        })?;
-        Ok(buckets.into_iter().map(|(_, admitted)| admitted).collect())
+        let mut bank = Bank::new(envelopes.iter().map(|it| (it.burst(), it.rate())));
+        self.each(|at, cost| bank.take(at, cost))?;
+        Ok(bank.admitted())
     }
 
     /// The smallest κ that covers the target.
@@ -191,7 +212,9 @@ impl Passes<'_> {
             };
             let grid: Vec<(u64, Envelope)> = grid
                 .into_iter()
-                .map_while(|rate| Some((rate, decomposed(Rate::from_millis(rate), target.latency)?)))
+                .map_while(|rate| {
+                    Some((rate, decomposed(Rate::from_millis(rate), target.latency, self.largest)?))
+                })
                 .collect();
             if grid.is_empty() {
                 return Err(out_of_range(self.source));
@@ -206,7 +229,7 @@ impl Passes<'_> {
                 low = *rate;
             }
         }
-        high.and_then(|rate| decomposed(Rate::from_millis(rate), target.latency))
+        high.and_then(|rate| decomposed(Rate::from_millis(rate), target.latency, self.largest))
             .ok_or_else(|| out_of_range(self.source))
     }
 
@@ -227,7 +250,10 @@ impl Passes<'_> {
             let covered = self.settle(&mut classes, targets, requests)?;
             found.push((classes, covered));
         }
-        let capacity = |(classes, _): &(Vec<Envelope>, Vec<u64>)| nested_capacity(&[classes]).capacity;
+        let largest = self.largest;
+        let capacity = |(classes, _): &(Vec<Envelope>, Vec<u64>)| {
+            nested_capacity_of_costs(&[(classes, largest)]).capacity
+        };
         let cheapest = found.into_iter().min_by_key(capacity);
         Ok(cheapest.unwrap_or_default())
     }
@@ -241,6 +267,7 @@ impl Passes<'_> {
     ) -> Result<Envelope, PlanError> {
         let wanted = target.fraction.of(requests);
         let inside = inner[inner.len() - 1];
+        let everything = requests.saturating_mul(self.largest.as_millis().div_ceil(1_000));
         let least = inside.burst().as_millis().div_ceil(1_000);
         // For each rate the σ that is too little (or none is) and the one that is enough, in requests.
         let mut searches: Vec<(Rate, u64, Option<u64>)> = RATES_PERCENT
@@ -259,7 +286,7 @@ impl Passes<'_> {
                     Some(high) => inner_grid(*low, *high, BURSTS),
                 };
                 // A burst of all requests admits all of them, so nothing larger is ever asked for.
-                for burst in bursts.into_iter().map(|burst| burst.min(requests.max(least))) {
+                for burst in bursts.into_iter().map(|burst| burst.min(everything.max(least))) {
                     let envelope = Envelope::new(Cost::requests(burst), *rate, target.latency);
                     let envelope = envelope.map_err(|_| PlanError::OutOfRange {
                         trace: self.source.name(),
@@ -283,7 +310,7 @@ impl Passes<'_> {
         let cost = |(rate, _, burst): &(Rate, u64, Option<u64>)| {
             let class = Envelope::new(Cost::requests((*burst)?), *rate, target.latency).ok()?;
             let classes: Vec<Envelope> = inner.iter().copied().chain([class]).collect();
-            Some((nested_capacity(&[&classes]).capacity, *rate, class))
+            Some((nested_capacity_of_costs(&[(&classes, self.largest)]).capacity, *rate, class))
         };
         let cheapest = searches.iter().filter_map(cost).min_by_key(|(capacity, rate, _)| (*capacity, *rate));
         cheapest.map(|(.., class)| class).ok_or_else(|| PlanError::OutOfRange {
@@ -323,9 +350,9 @@ impl Passes<'_> {
     fn covered(&mut self, cascades: &[Vec<Envelope>]) -> Result<Vec<Vec<u64>>, PlanError> {
         let counter = |classes: &Vec<Envelope>| (Cascade::new(Time::ZERO, classes), vec![0; classes.len()]);
         let mut counters: Vec<(Cascade, Vec<u64>)> = cascades.iter().map(counter).collect();
-        self.each(|at| {
+        self.each(|at, cost| {
             for (cascade, counts) in &mut counters {
-                if let Some(class) = cascade.classify(at, Cost::ONE) {
+                if let Some(class) = cascade.classify(at, cost) {
                     counts[usize::from(class)] += 1;
                 }
             }
@@ -350,22 +377,52 @@ impl Passes<'_> {
         rates.dedup();
         let rates: Vec<Rate> = rates.into_iter().map(Rate::from_millis).collect();
         // Without the rounding up to one request: below that, nothing is ever in time.
-        let mut buckets: Vec<(TokenBucket, u64)> = Vec::new();
+        let mut buckets: Vec<(Cost, Rate)> = Vec::new();
         for rate in &rates {
             let burst = u128::from(rate.as_millis()) * u128::from(latency.as_nanos());
             let burst = burst.div_ceil(1_000_000_000);
             let burst = Cost::from_millis(u64::try_from(burst).unwrap_or(u64::MAX));
-            let burst = if *rate == Rate::from_millis(most) { burst.max(Cost::ONE) } else { burst };
-            buckets.push((TokenBucket::new(Time::ZERO, burst, *rate), 0));
+            let burst = if *rate == Rate::from_millis(most) { burst.max(self.largest) } else { burst };
+            buckets.push((burst, *rate));
         }
-        self.each(|at| {
-            for (bucket, admitted) in &mut buckets {
-                *admitted += u64::from(bucket.take(at, Cost::ONE));
-            }
-        })?;
-        let points = rates.into_iter().zip(buckets);
-        Ok(points.map(|(capacity, (_, within))| CurvePoint { capacity, within }).collect())
+        let mut bank = Bank::new(buckets.into_iter());
+        self.each(|at, cost| bank.take(at, cost))?;
+        let points = rates.into_iter().zip(bank.admitted());
+        Ok(points.map(|(capacity, within)| CurvePoint { capacity, within }).collect())
     }
+}
+
+/// Reads a trace to its end, or until `visit` wants no more.
+fn read(source: &dyn Source, visit: &mut dyn FnMut(Time, Cost) -> bool) -> Result<(), PlanError> {
+    for request in source.sorted()? {
+        let request = request?;
+        if !visit(request.at, source.cost(&request)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// [`read`] by another thread, a few chunks ahead.
+fn read_ahead(source: &dyn Source, visit: &mut dyn FnMut(Time, Cost)) -> Result<(), PlanError> {
+    let (sender, receiver) = mpsc::sync_channel::<Vec<(Time, Cost)>>(CHUNKS_AHEAD);
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let ended = read(source, &mut |at, cost| {
+                chunk.push((at, cost));
+                chunk.len() < CHUNK
+                    || sender.send(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK))).is_ok()
+            });
+            // If nobody listens any more, nobody misses it.
+            let _ = sender.send(chunk);
+            ended
+        });
+        for chunk in receiver {
+            chunk.into_iter().for_each(|(at, cost)| visit(at, cost));
+        }
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Up to `count` values strictly between `low` and `high`, evenly apart.

@@ -11,6 +11,7 @@
 //! a simulated queue.
 #![forbid(unsafe_code)]
 
+mod bank;
 mod consolidate;
 mod error;
 mod fit;
@@ -23,8 +24,10 @@ mod what_if;
 pub use consolidate::{Consolidation, Tenant, consolidate};
 pub use error::PlanError;
 pub use fit::{CurvePoint, Fit, fit};
-pub use need::{Bounds, Deadline, bounds, deadlines, exact_need};
-pub use replay::{Contender, Served, replay, replay_under};
-pub use source::{FileSource, Flow, MemorySource, Requests, Source};
+pub use need::{
+    Bounds, Deadline, Geometric, bounds, bounds_of_costs, deadlines, deadlines_of_costs, exact_need,
+};
+pub use replay::{Agreements, Contender, Served, replay, replay_under};
+pub use source::{FileSource, Flow, MemorySource, Priced, Requests, Source, Together};
 pub use target::{Fraction, Target, parse_targets};
-pub use what_if::{Parameter, Relaxation, what_if};
+pub use what_if::{Parameter, Relaxation, what_if, what_if_of_costs};

@@ -8,8 +8,8 @@ use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::wf2q::Wf2qPlus;
 use evenkeel_core::units::NANOS_PER_SECOND;
 use evenkeel_core::{
-    Completion, Cost, Engine, FlowId, Input, InputError, Outcome, Output, Rate, Record, Request, RequestId,
-    Scheduler, Slo, Span, Ticket, Time,
+    Completion, Cost, Engine, FlowId, Input, InputError, Membership, Outcome, Output, Rate, Record, Request,
+    RequestId, Scheduler, Slo, Span, Ticket, Time,
 };
 use evenkeel_trace::TraceRequest;
 
@@ -66,8 +66,8 @@ pub struct Served {
 }
 
 /// Replays the traces of `flows`, all at once, through `scheduler` on a server of `capacity`, one request at
-/// a time. A request counts as within δ if it took up to δ + 1/C: the server is not interrupted (pClock,
-/// theorem 1). Every record goes to `visit`, in the order of completion.
+/// a time. A request counts as within δ if it took up to δ + L/C, L being the largest cost so far and at least 1:
+/// the server is not interrupted (pClock, theorem 1). Every record goes to `visit`, in the order of completion.
 ///
 /// # Errors
 /// If a trace cannot be read or is unsorted.
@@ -78,31 +78,49 @@ pub fn replay(
     visit: &mut dyn FnMut(&Record),
 ) -> Result<Vec<Served>, PlanError> {
     let slos: Vec<Slo> = flows.iter().map(Flow::slo).collect();
-    replay_under(flows, &slos, scheduler, capacity, visit)
+    replay_under(flows, &Agreements { slos, ..Agreements::default() }, scheduler, capacity, visit)
 }
 
-/// [`replay`] with promises that hold more than classes: weights, reservations, limits.
+/// What the flows of a replay are promised beyond their classes: weights, reservations, limits, groups.
+#[derive(Clone, Debug, Default)]
+pub struct Agreements {
+    /// The promise of each flow, and behind them those of the groups.
+    pub slos: Vec<Slo>,
+    /// Which flows belong to a group, and how; the group is the index of its promise.
+    pub members: Vec<(usize, Membership)>,
+}
+
+/// [`replay`] under agreements that hold more than classes.
 ///
 /// # Errors
 /// Those of [`replay`], and if the scheduler refuses a promise.
 pub fn replay_under(
     flows: &[Flow<'_>],
-    slos: &[Slo],
+    agreements: &Agreements,
     scheduler: Box<dyn Scheduler + Send>,
     capacity: Rate,
     visit: &mut dyn FnMut(&Record),
 ) -> Result<Vec<Served>, PlanError> {
     let mut engine = Engine::new(scheduler, NonZeroU32::MIN);
-    for ((flow, slo), number) in flows.iter().zip(slos).zip(0..) {
-        let configured = engine.handle_input(Time::ZERO, Input::Configure(FlowId(number), slo.clone()));
-        let refused =
-            |error: InputError| PlanError::Refused { flow: flow.name.clone(), message: error.to_string() };
-        configured.map_err(refused)?;
+    let refused = |flow: usize, error: InputError| {
+        let name =
+            flows.get(flow).map_or_else(|| format!("group {}", flow - flows.len()), |it| it.name.clone());
+        PlanError::Refused { flow: name, message: error.to_string() }
+    };
+    for (number, slo) in agreements.slos.iter().enumerate() {
+        if agreements.members.iter().all(|(member, _)| *member != number) {
+            let input = Input::Configure(FlowId(number as u32), slo.clone());
+            engine.handle_input(Time::ZERO, input).map_err(|error| refused(number, error))?;
+        }
+    }
+    for (member, membership) in &agreements.members {
+        let input = Input::Join(FlowId(*member as u32), *membership);
+        engine.handle_input(Time::ZERO, input).map_err(|error| refused(*member, error))?;
     }
     let mut served: Vec<Served> =
         flows.iter().map(|flow| Served { requests: 0, within: vec![0; flow.classes.len()] }).collect();
     let mut server = Server::new(capacity);
-    let slack = server.service();
+    let mut largest = Cost::ONE;
     let mut arrivals = Merged::open(flows)?;
     let mut number = 0;
     while let Some(event) = next_event(&server, &arrivals, &engine) {
@@ -114,17 +132,23 @@ pub fn replay_under(
             Event::Arrival => {
                 let Some((flow, request)) = arrivals.pop()? else { break };
                 number += 1;
-                (request.at, Input::Arrival(arrival(number, flow, &request)))
+                (
+                    request.at,
+                    Input::Arrival(arrival(number, flow, flows[flow].source.cost(&request), &request)),
+                )
             }
         };
         let known = engine.handle_input(now, input);
         known.unwrap_or_else(|error| unreachable!("configured flows and the engine's own tickets: {error}"));
         while let Some(output) = engine.poll_output(now) {
             match output {
-                Output::Submit(submission) => server.begin(now, submission.ticket),
+                Output::Submit(submission) => {
+                    server.begin(now, submission.ticket, submission.request.cost);
+                }
                 Output::Reply(record) => {
                     let flow = record.request.flow.0 as usize;
-                    served[flow].count(&record, &flows[flow], slack);
+                    largest = largest.max(record.request.cost);
+                    served[flow].count(&record, &flows[flow], server.service(largest));
                     visit(&record);
                 }
             }
@@ -158,12 +182,12 @@ impl Served {
     }
 }
 
-fn arrival(number: u64, flow: usize, request: &TraceRequest) -> Request {
+fn arrival(number: u64, flow: usize, cost: Cost, request: &TraceRequest) -> Request {
     let TraceRequest { operation, offset, length, .. } = *request;
-    Request { id: RequestId(number), flow: FlowId(flow as u32), operation, offset, length, cost: Cost::ONE }
+    Request { id: RequestId(number), flow: FlowId(flow as u32), operation, offset, length, cost }
 }
 
-/// A server that takes 1/C for each request, exactly: what is below a nanosecond is carried over while it
+/// A server that takes cost/C for each request, exactly: what is below a nanosecond is carried over while it
 /// does not pause.
 struct Server {
     rate: u64,
@@ -174,29 +198,34 @@ struct Server {
 }
 
 /// Nanoseconds of a request at 1/1000 IOPS.
-const NANOS_AT_ONE_MILLI: u64 = NANOS_PER_SECOND * 1_000;
+const NANOS_AT_ONE_MILLI: u128 = NANOS_PER_SECOND as u128 * 1_000;
+
+/// The work of a request of this cost, in nanoseconds at 1/1000 IOPS.
+fn parts(cost: Cost) -> u128 {
+    NANOS_AT_ONE_MILLI * u128::from(cost.as_millis()) / 1_000
+}
 
 impl Server {
     fn new(capacity: Rate) -> Self {
         Self { rate: capacity.as_millis().max(1), busy: None, free: Time::ZERO, part: 0 }
     }
 
-    /// 1/C, rounded up to a nanosecond.
-    fn service(&self) -> Span {
-        Span::from_nanos(NANOS_AT_ONE_MILLI.div_ceil(self.rate))
+    /// cost/C, rounded up to a nanosecond.
+    fn service(&self, cost: Cost) -> Span {
+        Span::from_nanos(u64::try_from(parts(cost).div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX))
     }
 
     fn due(&self) -> Option<Time> {
         self.busy.map(|(due, _)| due)
     }
 
-    fn begin(&mut self, now: Time, ticket: Ticket) {
+    fn begin(&mut self, now: Time, ticket: Ticket, cost: Cost) {
         if now > self.free {
             (self.free, self.part) = (now, 0);
         }
-        let parts = NANOS_AT_ONE_MILLI + self.part;
-        self.free += Span::from_nanos(parts / self.rate);
-        self.part = parts % self.rate;
+        let (parts, rate) = (parts(cost) + u128::from(self.part), u128::from(self.rate));
+        self.free += Span::from_nanos(u64::try_from(parts / rate).unwrap_or(u64::MAX));
+        self.part = (parts % rate) as u64;
         self.busy = Some((self.free, ticket));
     }
 

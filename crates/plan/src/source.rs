@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::{Envelope, Operation, Slo, Time};
+use evenkeel_core::{Cost, CostModel, Envelope, Operation, Slo, Time};
 use evenkeel_trace::{Options, TraceError, TraceRequest};
 
 use crate::error::PlanError;
@@ -29,6 +29,12 @@ pub trait Source: Sync {
     /// # Errors
     /// If it cannot be read. An item is an error if the trace cannot be read on there.
     fn open(&self) -> Result<Requests<'_>, PlanError>;
+
+    /// What one of its requests costs.
+    fn cost(&self, request: &TraceRequest) -> Cost {
+        let _ = request;
+        Cost::ONE
+    }
 
     /// A pass that makes sure of the order of time.
     ///
@@ -79,6 +85,55 @@ impl Source for MemorySource {
 
     fn open(&self) -> Result<Requests<'_>, PlanError> {
         Ok(Box::new(self.requests.iter().copied().map(Ok)))
+    }
+}
+
+/// A trace whose requests cost what a model says.
+pub struct Priced<'s> {
+    /// The trace.
+    pub source: &'s dyn Source,
+    /// What its requests cost.
+    pub cost: CostModel,
+}
+
+impl Source for Priced<'_> {
+    fn name(&self) -> String {
+        self.source.name()
+    }
+
+    fn open(&self) -> Result<Requests<'_>, PlanError> {
+        self.source.open()
+    }
+
+    fn cost(&self, request: &TraceRequest) -> Cost {
+        self.cost.cost(request.operation, request.length)
+    }
+}
+
+/// The traces of several volumes that share one agreement, in the order of time; of equal times, in the order of
+/// the members. The volume of each request is the member's number.
+pub struct Together<'s> {
+    /// The name of the agreement.
+    pub name: String,
+    /// What each member sends.
+    pub members: Vec<&'s dyn Source>,
+}
+
+impl Source for Together<'_> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn open(&self) -> Result<Requests<'_>, PlanError> {
+        let mut merged = Merged::of(self.members.iter().copied())?;
+        Ok(Box::new(std::iter::from_fn(move || match merged.pop() {
+            Ok(next) => next.map(|(member, request)| Ok(TraceRequest { volume: member as u32, ..request })),
+            Err(error) => Some(Err(error)),
+        })))
+    }
+
+    fn cost(&self, request: &TraceRequest) -> Cost {
+        self.members.get(request.volume as usize).map_or(Cost::ONE, |member| member.cost(request))
     }
 }
 
@@ -230,10 +285,14 @@ pub(crate) struct Merged<'s> {
 }
 
 impl<'s> Merged<'s> {
-    pub(crate) fn open(flows: &'s [Flow<'s>]) -> Result<Self, PlanError> {
+    pub(crate) fn open(flows: &[Flow<'s>]) -> Result<Self, PlanError> {
+        Self::of(flows.iter().map(|flow| flow.source))
+    }
+
+    fn of(sources: impl Iterator<Item = &'s dyn Source>) -> Result<Self, PlanError> {
         let mut merged = Self { passes: Vec::new(), next: BinaryHeap::new(), heads: Vec::new() };
-        for flow in flows {
-            merged.passes.push(flow.source.sorted()?);
+        for source in sources {
+            merged.passes.push(source.sorted()?);
             merged.heads.push(None);
             merged.advance(merged.passes.len() - 1)?;
         }

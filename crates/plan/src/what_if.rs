@@ -9,7 +9,7 @@
 //! one step of the resolution less would not fit. Classes stay nested: relaxing a class takes along those
 //! that would no longer be inside, or outside, of it.
 
-use evenkeel_core::admission::{nested_capacity, required_capacity};
+use evenkeel_core::admission::{nested_capacity_of_costs, required_capacity};
 use evenkeel_core::{Cost, Envelope, Rate, Span};
 
 pub use evenkeel_core::Parameter;
@@ -33,21 +33,32 @@ pub struct Relaxation {
 /// innermost classes.
 #[must_use]
 pub fn what_if(flows: &[Vec<Envelope>], capacity: Rate, graduated: bool) -> Vec<Relaxation> {
+    what_if_of_costs(flows, &vec![Cost::ONE; flows.len()], capacity, graduated)
+}
+
+/// [`what_if`] where the largest request of each flow costs so much: no burst is made smaller than that.
+#[must_use]
+pub fn what_if_of_costs(
+    flows: &[Vec<Envelope>],
+    largest: &[Cost],
+    capacity: Rate,
+    graduated: bool,
+) -> Vec<Relaxation> {
     let fits = |flow: usize, classes: &[Envelope]| {
-        let all: Vec<&[Envelope]> =
-            (0..).zip(flows).map(|(index, it)| if index == flow { classes } else { it }).collect();
+        let all = (0..).zip(flows).map(|(index, it)| if index == flow { classes } else { it });
+        let all: Vec<(&[Envelope], Cost)> = all.zip(largest.iter().copied()).collect();
         need(&all, graduated) <= capacity
     };
     let mut relaxations = Vec::new();
-    for (flow, classes) in flows.iter().enumerate() {
+    for ((flow, classes), largest) in flows.iter().enumerate().zip(largest) {
         if fits(flow, classes) {
             return Vec::new();
         }
         let known = if graduated { classes.len() } else { classes.len().min(1) };
         for class in 0..known {
             for parameter in [Parameter::Latency, Parameter::Burst, Parameter::Rate] {
-                let relaxed = |steps: u64| relaxed(classes, class, parameter, steps);
-                let most = steps_max(&classes[class], parameter);
+                let relaxed = |steps: u64| relaxed(classes, class, parameter, steps, *largest);
+                let most = steps_max(&classes[class], parameter, *largest);
                 let found = least_step(most, |steps| relaxed(steps).is_some_and(|it| fits(flow, &it)));
                 if let Some(classes) = found.and_then(relaxed) {
                     relaxations.push(Relaxation { flow, class, parameter, classes });
@@ -58,11 +69,11 @@ pub fn what_if(flows: &[Vec<Envelope>], capacity: Rate, graduated: bool) -> Vec<
     relaxations
 }
 
-fn need(flows: &[&[Envelope]], graduated: bool) -> Rate {
+fn need(flows: &[(&[Envelope], Cost)], graduated: bool) -> Rate {
     if graduated {
-        return nested_capacity(flows).capacity;
+        return nested_capacity_of_costs(flows).capacity;
     }
-    let innermost: Vec<Envelope> = flows.iter().filter_map(|classes| classes.first().copied()).collect();
+    let innermost: Vec<Envelope> = flows.iter().filter_map(|(classes, _)| classes.first().copied()).collect();
     required_capacity(&innermost).capacity
 }
 
@@ -70,24 +81,34 @@ fn need(flows: &[&[Envelope]], graduated: bool) -> Rate {
 const LATENCY_STEP: u64 = 1_000;
 
 /// How far a parameter can be relaxed, in steps.
-fn steps_max(class: &Envelope, parameter: Parameter) -> u64 {
+fn steps_max(class: &Envelope, parameter: Parameter, largest: Cost) -> u64 {
     match parameter {
         Parameter::Latency => (Envelope::LATENCY_MAX - class.latency()).as_nanos() / LATENCY_STEP,
-        // A burst below one request covers nothing.
-        Parameter::Burst => class.burst().as_millis().saturating_sub(1).div_euclid(1_000),
+        // A burst below the largest request never covers it.
+        Parameter::Burst => {
+            let least = largest.max(Cost::from_millis(1)).as_millis();
+            class.burst().as_millis().saturating_sub(least).div_ceil(1_000)
+        }
         Parameter::Rate => class.rate().as_millis() - 1,
     }
 }
 
 /// The classes with a parameter of one of them relaxed by `steps`; `None` if that is no promise.
-fn relaxed(classes: &[Envelope], class: usize, parameter: Parameter, steps: u64) -> Option<Vec<Envelope>> {
+fn relaxed(
+    classes: &[Envelope],
+    class: usize,
+    parameter: Parameter,
+    steps: u64,
+    largest: Cost,
+) -> Option<Vec<Envelope>> {
     let it = classes.get(class)?;
     let (mut burst, mut rate, mut latency) = (it.burst(), it.rate(), it.latency());
     match parameter {
         Parameter::Latency => latency = latency + Span::from_nanos(steps.checked_mul(LATENCY_STEP)?),
         Parameter::Burst => {
-            let less = burst.as_millis().checked_sub(steps.checked_mul(1_000)?)?;
-            burst = Cost::from_millis(less).max(Cost::ONE);
+            let less = burst.as_millis().saturating_sub(steps.checked_mul(1_000)?);
+            // A burst that is below it already stays as it is.
+            burst = Cost::from_millis(less).max(largest.max(Cost::ONE).min(burst));
         }
         Parameter::Rate => rate = Rate::from_millis(rate.as_millis().checked_sub(steps)?),
     }

@@ -1,11 +1,15 @@
 //! What planning promises, held against random traces and promises.
 
 use evenkeel_core::admission::{Binding, nested_capacity, required_capacity};
-use evenkeel_core::{Cascade, Cost, Envelope, Rate, Span, Time, TokenBucket};
-use evenkeel_plan::{
-    Contender, Flow, Fraction, MemorySource, Parameter, PlanError, Target, Tenant, bounds, consolidate,
-    deadlines, exact_need, fit, parse_targets, replay, what_if,
+use evenkeel_core::{
+    Cascade, Cost, CostModel, Envelope, Operation, Point, Price, Rate, Span, Time, TokenBucket,
 };
+use evenkeel_plan::{
+    Contender, Flow, Fraction, MemorySource, Parameter, PlanError, Priced, Source, Target, Tenant, Together,
+    bounds, bounds_of_costs, consolidate, deadlines, deadlines_of_costs, exact_need, fit, parse_targets,
+    replay, what_if, what_if_of_costs,
+};
+use evenkeel_trace::TraceRequest;
 use proptest::prelude::*;
 
 fn envelope(burst: u64, rate: u64, millis: u64) -> Envelope {
@@ -37,7 +41,38 @@ fn classes() -> impl Strategy<Value = Vec<Envelope>> {
     })
 }
 
-fn flow<'s>(source: &'s MemorySource, classes: &[Envelope]) -> Flow<'s> {
+/// Writes cost three reads; a read of 16 KiB costs two of 4 KiB.
+fn prices() -> CostModel {
+    let three = Price::flat(Cost::requests(3)).expect("in range");
+    let point = |kib: u32, cost: u64| Point { bytes: kib << 10, cost: Cost::requests(cost) };
+    let reads = Price::by_size(&[point(4, 1), point(16, 2)]).expect("ascending");
+    CostModel::PER_REQUEST.with(Operation::Write, three).with(Operation::Read, reads)
+}
+
+/// [`bursts`] of reads of 4 and 16 KiB and of writes, by `kinds`.
+fn mixed() -> impl Strategy<Value = MemorySource> {
+    (bursts(), prop::collection::vec(0_u8..3, 1..20)).prop_map(|(mut source, kinds)| {
+        for (request, kind) in source.requests.iter_mut().zip(kinds.iter().cycle()) {
+            (request.operation, request.length) = match kind {
+                0 => (Operation::Read, 4 << 10),
+                1 => (Operation::Read, 16 << 10),
+                _ => (Operation::Write, 4 << 10),
+            };
+        }
+        source
+    })
+}
+
+/// The classes with bursts that hold a request of cost 3.
+fn roomy(classes: &[Envelope]) -> Vec<Envelope> {
+    let with = |it: &Envelope| {
+        let burst = Cost::from_millis(it.burst().as_millis() + 2_000);
+        Envelope::new(burst, it.rate(), it.latency())
+    };
+    classes.iter().map(|it| with(it).expect("valid")).collect()
+}
+
+fn flow<'s>(source: &'s dyn Source, classes: &[Envelope]) -> Flow<'s> {
     Flow { name: "flow".to_owned(), source, classes: classes.to_vec() }
 }
 
@@ -57,6 +92,12 @@ fn the_example_of_the_paper_needs_300_iops_on_paper_and_in_fact() {
     assert_eq!(bounds.single.binding, Binding::Deadline(1));
     assert_eq!(bounds.together.capacity, Rate::per_second(300));
     assert_eq!(bounds.alone, [Rate::per_second(250), Rate::from_millis(183_334)]);
+    // Lemma 2.1 for one class is σ/δ: the paper's "lower bound of 250 IOPS", and 110 in 600 ms.
+    let geometric: Vec<f64> = bounds.alone_geometric.iter().flatten().map(|it| it.capacity_iops).collect();
+    assert!(
+        (geometric[0] - 250.0).abs() < 1e-9 && (geometric[1] - 550.0 / 3.0).abs() < 1e-9,
+        "{geometric:?}"
+    );
     let deadlines = deadlines(&set);
     let binding = deadlines.iter().max_by_key(|it| it.capacity).expect("two");
     assert_eq!(
@@ -89,6 +130,53 @@ proptest! {
     }
 
     #[test]
+    fn bounds_with_costs_are_never_below_the_measured_need(
+        sets in prop::collection::vec((classes(), mixed()), 1..4),
+    ) {
+        let largest = Cost::requests(3);
+        let sets: Vec<(Vec<Envelope>, MemorySource)> =
+            sets.into_iter().map(|(classes, trace)| (roomy(&classes), trace)).collect();
+        let priced: Vec<Priced<'_>> =
+            sets.iter().map(|(_, trace)| Priced { source: trace, cost: prices() }).collect();
+        let all: Vec<(&[Envelope], Cost)> = sets.iter().map(|(classes, _)| (&classes[..], largest)).collect();
+        let flows: Vec<Flow<'_>> = sets.iter().zip(&priced).map(|((it, _), trace)| flow(trace, it)).collect();
+        let need = exact_need(&flows).expect("planned");
+        let bounds = bounds_of_costs(&all);
+        prop_assert!(need <= bounds.together.capacity, "{} > {}", need, bounds.together.capacity);
+        let innermost: Vec<Flow<'_>> =
+            sets.iter().zip(&priced).map(|((it, _), trace)| flow(trace, &it[..1])).collect();
+        let need = exact_need(&innermost).expect("planned");
+        prop_assert!(need <= bounds.single.capacity, "{} > {}", need, bounds.single.capacity);
+        let most = deadlines_of_costs(&all).iter().map(|it| it.capacity).max();
+        prop_assert!(most <= Some(bounds.together.capacity));
+        // And all of them under the agreement of the first: a group needs what the agreement promises, once.
+        let members = priced.iter().map(|it| it as &dyn Source).collect();
+        let group = Together { name: "group".to_owned(), members };
+        let need = exact_need(&[flow(&group, &sets[0].0)]).expect("planned");
+        let bound = bounds_of_costs(&all[..1]).together.capacity;
+        prop_assert!(need <= bound, "{} > {}", need, bound);
+    }
+
+    #[test]
+    fn a_promise_fitted_to_costs_meets_its_percentages(trace in mixed()) {
+        let targets = parse_targets("80% 20 ms, 100% 300 ms").expect("good");
+        let priced = Priced { source: &trace, cost: prices() };
+        let fitted = fit(&priced, &targets, &mut |_| ()).expect("fits");
+        let cost = |request: &TraceRequest| priced.cost(request);
+        prop_assert_eq!(Some(fitted.largest), trace.requests.iter().map(cost).max());
+        prop_assert!(fitted.classes.iter().all(|class| class.burst() >= fitted.largest));
+        for (covered, target) in fitted.covered.iter().zip(&targets) {
+            prop_assert!(*covered >= target.fraction.of(fitted.requests));
+        }
+        let flows = [flow(&priced, &fitted.classes)];
+        prop_assert!(exact_need(&flows).expect("planned") <= fitted.capacity);
+        let served = replay(&flows, Contender::Nested.scheduler(), fitted.capacity, &mut |_| ()).expect("replayed");
+        for (within, target) in served[0].within.iter().zip(&targets) {
+            prop_assert!(*within >= target.fraction.of(fitted.requests), "{:?} of {:?}", served, fitted);
+        }
+    }
+
+    #[test]
     fn the_table_of_deadlines_agrees_with_lemma_3(sets in prop::collection::vec(classes(), 1..5)) {
         let all: Vec<&[Envelope]> = sets.iter().map(Vec::as_slice).collect();
         let rates: u64 = sets.iter().filter_map(|it| it.last()).map(|it| it.rate().as_millis()).sum();
@@ -104,6 +192,28 @@ proptest! {
             .collect();
         let bounds = bounds(&[&equal]);
         prop_assert_eq!(bounds.alone_equal_rates[0], Some(bounds.alone[0]));
+    }
+
+    #[test]
+    fn lemma_2_1_is_lemma_2_with_constant_growth(
+        burst in 1_u64..20, millis in 1_u64..20, rate in 1_u64..300, beta in 1_u64..4, alpha in 2_u64..5, classes in 1_u32..4,
+    ) {
+        let class = |n: u32| envelope(burst * beta.pow(n), rate, millis * alpha.pow(n));
+        let classes: Vec<Envelope> = (0..classes).map(class).collect();
+        let bounds = bounds(&[&classes]);
+        let geometric = bounds.alone_geometric[0].expect("it grows by constant factors");
+        let second = bounds.alone_equal_rates[0].expect("equal rates").as_f64();
+        prop_assert!((geometric.capacity_iops - second).abs() <= 0.001 + 1e-9 * second, "{:?} {}", geometric, second);
+        if let Some(short) = geometric.short_iops.filter(|_| classes.len() > 1) {
+            prop_assert!(geometric.lambda < 1.0);
+            // What the thesis leaves out: the requests that straddle classes.
+            let straddling = 1e3 * (classes.len() - 1) as f64 / (alpha * millis) as f64;
+            prop_assert!(geometric.capacity_iops <= short + straddling, "{:?}", geometric);
+        }
+        // Another growth, and it says nothing.
+        let mut uneven = classes.clone();
+        uneven.push(envelope(burst * beta.pow(3) + 1, rate, millis * alpha.pow(4)));
+        prop_assert_eq!(evenkeel_plan::bounds(&[&uneven]).alone_geometric[0].is_none(), uneven.len() > 2);
     }
 
     #[test]
@@ -214,6 +324,17 @@ fn promises_that_fit_need_no_relaxation_and_hopeless_ones_get_none_that_lies() {
         ]
     );
     assert_eq!(required_capacity(&[fitting[0][0], found[3].classes[0]]).capacity, Rate::from_millis(280_000));
+}
+
+#[test]
+fn no_burst_is_made_smaller_than_the_largest_request() {
+    let flows = vec![vec![envelope(20, 50, 200)], vec![envelope(110, 100, 600)]];
+    let largest = [Cost::requests(15), Cost::ONE];
+    let found = what_if_of_costs(&flows, &largest, Rate::per_second(220), false);
+    assert!(found.iter().any(|it| it.parameter == Parameter::Burst));
+    assert!(found.iter().all(|it| it.classes[0].burst() >= largest[it.flow]), "{found:?}");
+    let free = what_if(&flows, Rate::per_second(220), false);
+    assert!(free.len() >= found.len());
 }
 
 #[test]

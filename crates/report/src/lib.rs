@@ -4,6 +4,7 @@
 //!  Summary ──> simulation ──> Lines, Bars ──> SVG ──┬─> files
 //!                   └──────── tables ───────────────┴─> html: one page, no scripts, nothing to fetch
 //!  Record  ──> records ──> Parquet, a row per request
+//!  results ──> table ────> Parquet or CSV, a row per result
 //! ```
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,8 @@ pub mod figure;
 pub mod html;
 pub mod records;
 pub mod simulation;
+pub mod table;
 
 pub use figure::{Bars, FigureError, Lines, Series};
 pub use records::RecordFile;
+pub use table::{Column, Table};

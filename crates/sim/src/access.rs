@@ -8,7 +8,7 @@
 //!  zipf            │  ■   ■■    ■      ■■■■■     ■          │   few blocks get most of it, spread out
 //! ```
 
-use evenkeel_core::Operation;
+use evenkeel_core::{Cost, CostModel, Operation};
 
 use crate::random::Random;
 
@@ -44,6 +44,18 @@ impl Default for Access {
     /// Random reads of 4 KiB over the first GiB.
     fn default() -> Self {
         Self { offset: 0, extent: 1 << 30, sizes: vec![(4096, 1)], read: 1.0, pattern: Pattern::Random }
+    }
+}
+
+impl Access {
+    /// What the dearest of its requests costs.
+    pub(crate) fn dearest(&self, model: &CostModel) -> Cost {
+        let operations = [(Operation::Read, self.read > 0.0), (Operation::Write, self.read < 1.0)];
+        let costs = operations
+            .into_iter()
+            .filter(|(_, occurs)| *occurs)
+            .flat_map(|(operation, _)| self.sizes.iter().map(move |(size, _)| model.cost(operation, *size)));
+        costs.max().unwrap_or(Cost::ZERO)
     }
 }
 

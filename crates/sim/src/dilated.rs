@@ -30,17 +30,20 @@ pub struct Dilated {
     inner_base: Time,
     /// Nanoseconds inside per million nanoseconds outside.
     speed: u64,
+    /// Earlier pieces of the line: where each began inside, and its speed. One for each change.
+    earlier: Vec<(Time, u64)>,
 }
 
 impl Dilated {
     /// `inner` at its own speed.
     #[must_use]
     pub fn new(inner: Box<dyn Device + Send>) -> Self {
-        Self { inner, outer_base: Time::ZERO, inner_base: Time::ZERO, speed: SPEED_ONE }
+        Self { inner, outer_base: Time::ZERO, inner_base: Time::ZERO, speed: SPEED_ONE, earlier: Vec::new() }
     }
 
     /// From `now` on the device runs at `speed` millionths of the model's speed; at 0 it stands still.
     pub fn set_speed(&mut self, now: Time, speed: u64) {
+        self.earlier.push((self.inner_base, self.speed));
         self.inner_base = self.inside(now);
         self.outer_base = self.outer_base.max(now);
         self.speed = speed;
@@ -63,6 +66,28 @@ impl Dilated {
     }
 }
 
+impl Dilated {
+    /// What the model took for something that it ended at `end`, in time outside: a stretch for each speed at
+    /// which the device ran meanwhile. Work of several servers or disks at once may be longer than the time that
+    /// there was; what lies before the first instant is taken at the first speed.
+    fn stretched(&self, busy: Span, end: Time) -> Span {
+        let (mut left, mut end, mut sum) = (busy.as_nanos(), end, 0_u128);
+        let present = (self.inner_base, self.speed);
+        for (index, (begin, speed)) in std::iter::once(&present).chain(self.earlier.iter().rev()).enumerate()
+        {
+            let all_there_is = if index == self.earlier.len() { left } else { end.since(*begin).as_nanos() };
+            let part = left.min(all_there_is);
+            sum += (u128::from(part) * u128::from(SPEED_ONE)).div_ceil(u128::from(*speed).max(1));
+            left -= part;
+            if left == 0 {
+                break;
+            }
+            end = end.min(*begin);
+        }
+        Span::from_nanos(saturated(sum))
+    }
+}
+
 impl Device for Dilated {
     fn submit(&mut self, now: Time, io: Io) {
         let inside = self.inside(now);
@@ -81,11 +106,17 @@ impl Device for Dilated {
     fn poll_completion(&mut self, now: Time) -> Option<Finished> {
         let inside = self.inside(now);
         let finished = self.inner.poll_completion(inside)?;
-        Some(Finished { at: self.outside(finished.at), ..finished })
+        let busy =
+            if self.earlier.is_empty() { finished.busy } else { self.stretched(finished.busy, finished.at) };
+        Some(Finished { at: self.outside(finished.at), busy, ..finished })
     }
 
     fn tier_counts(&self) -> Option<TierCounts> {
         self.inner.tier_counts()
+    }
+
+    fn poll_own_work(&mut self) -> Option<(FlowId, Io)> {
+        self.inner.poll_own_work()
     }
 }
 
@@ -133,6 +164,25 @@ mod tests {
         assert_eq!(device.next_event(), Some(Time::from_nanos(u64::MAX)));
         device.set_speed(Time::from_nanos(1_002_500_000), SPEED_ONE);
         assert_eq!(device.next_event(), Some(Time::from_nanos(1_003_000_000)));
+    }
+
+    #[test]
+    fn what_a_request_kept_the_device_busy_is_told_in_the_time_of_the_run() {
+        let mut device = device();
+        (1..=3).for_each(|token| device.submit(Time::ZERO, io(token)));
+        // Half of the first at full speed, half at a quarter of it; a stop during the second.
+        device.set_speed(Time::from_nanos(500_000), SPEED_ONE / 4);
+        let mut busy = |at: u64| device.poll_completion(Time::from_nanos(at)).expect("it is due").busy;
+        assert_eq!(busy(2_500_000).as_nanos(), 2_500_000);
+        device.set_speed(Time::from_nanos(4_500_000), 0);
+        device.set_speed(Time::from_nanos(9_500_000), SPEED_ONE);
+        let mut busy = |at: u64| device.poll_completion(Time::from_nanos(at)).expect("it is due").busy;
+        assert_eq!(
+            busy(10_000_000).as_nanos(),
+            2_500_000,
+            "2 ms at a quarter, 0.5 ms; at rest it did nothing"
+        );
+        assert_eq!(busy(11_000_000).as_nanos(), 1_000_000);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!                      └──> Done ──> Finished: the end of its last part, the busy time of all
 //!
 //!  one at a time:  Access, Copy, Sync ──> line ──> one of them at either model at any time
+//!
+//!  scheduled copies:  Copy ──> poll_own_work ──> scheduler ──> submit_for the migration flow ──> line
 //! ```
 //! It is the state machine that the gateway runs; here its accesses go to models and its map to nowhere:
 //! making it durable takes no time. One at a time is how the thesis measures, "to ensure that the
@@ -57,13 +59,23 @@ pub struct HybridDevice {
     /// Disk time of requests that are not over.
     busy: BTreeMap<u64, Span>,
     finished: VecDeque<Finished>,
+    /// The flow as which a scheduler sees copies, if one shall.
+    migration: Option<FlowId>,
+    /// Copies that nobody has been told of.
+    untold: VecDeque<Copy>,
+    /// Copies that wait in the scheduler.
+    told: Vec<Copy>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Access { id: u32, token: u64 },
-    CopyRead(Copy),
-    CopyWrite(u32),
+    Access {
+        id: u32,
+        token: u64,
+    },
+    /// Of a copy, with the token of the scheduled request that it is, if it is one.
+    CopyRead(Copy, Option<u64>),
+    CopyWrite(u32, Option<u64>),
     Sync(Tier),
 }
 
@@ -104,7 +116,16 @@ impl HybridDevice {
             line: VecDeque::new(),
             busy: BTreeMap::new(),
             finished: VecDeque::new(),
+            migration: None,
+            untold: VecDeque::new(),
+            told: Vec::new(),
         })
+    }
+
+    /// Leaves it to a scheduler when clusters are copied: each copy is then a request of `flow`, as in the
+    /// gateway. Without this, copies take their turn inside the device.
+    pub fn schedule_copies(&mut self, flow: FlowId) {
+        self.migration = Some(flow);
     }
 
     /// The state machine.
@@ -122,11 +143,8 @@ impl HybridDevice {
                     let io = Io { token: 0, operation, offset, length };
                     self.queue(tier, io, Job::Access { id, token });
                 }
-                Output::Copy(copy) => {
-                    let Copy { from, from_offset: offset, length, .. } = copy;
-                    let io = Io { token: 0, operation: Operation::Read, offset, length };
-                    self.queue(from, io, Job::CopyRead(copy));
-                }
+                Output::Copy(copy) if self.migration.is_some() => self.untold.push_back(copy),
+                Output::Copy(copy) => self.queue_copy(copy, None),
                 Output::Sync(tier) => {
                     let io = Io { token: 0, operation: Operation::Flush, offset: 0, length: 0 };
                     self.queue(tier, io, Job::Sync(tier));
@@ -139,6 +157,12 @@ impl HybridDevice {
             }
         }
         self.start(now);
+    }
+
+    fn queue_copy(&mut self, copy: Copy, token: Option<u64>) {
+        let Copy { from, from_offset: offset, length, .. } = copy;
+        let io = Io { token: 0, operation: Operation::Read, offset, length };
+        self.queue(from, io, Job::CopyRead(copy, token));
     }
 
     fn queue(&mut self, tier: Tier, io: Io, job: Job) {
@@ -160,19 +184,28 @@ impl HybridDevice {
     fn job_done(&mut self, finished: Finished) {
         // A model that finishes what it was not given is found out by the simulation: nothing follows.
         let Some(job) = self.jobs.remove(&finished.token) else { return };
+        let token = match job {
+            Job::Access { token, .. } => Some(token),
+            Job::CopyRead(_, token) | Job::CopyWrite(_, token) => token,
+            Job::Sync(_) => None,
+        };
+        if let Some(busy) = token.and_then(|token| self.busy.get_mut(&token)) {
+            *busy = *busy + finished.busy;
+        }
         match job {
-            Job::Access { id, token } => {
-                if let Some(busy) = self.busy.get_mut(&token) {
-                    *busy = *busy + finished.busy;
-                }
-                self.store.on_access_done(id, true);
-            }
-            Job::CopyRead(copy) => {
+            Job::Access { id, .. } => self.store.on_access_done(id, true),
+            Job::CopyRead(copy, token) => {
                 let (offset, length) = (copy.to_offset, copy.length);
                 let io = Io { token: 0, operation: Operation::Write, offset, length };
-                self.queue(other(copy.from), io, Job::CopyWrite(copy.id));
+                self.queue(other(copy.from), io, Job::CopyWrite(copy.id, token));
             }
-            Job::CopyWrite(id) => self.store.on_copy_done(id, true),
+            Job::CopyWrite(id, token) => {
+                if let Some(token) = token {
+                    let busy = self.busy.remove(&token).unwrap_or(Span::ZERO);
+                    self.finished.push_back(Finished { token, at: finished.at, busy });
+                }
+                self.store.on_copy_done(id, true);
+            }
             Job::Sync(tier) => self.store.on_sync_done(tier, true),
         }
         self.carry_out(finished.at);
@@ -192,6 +225,16 @@ impl Device for HybridDevice {
 
     fn submit_for(&mut self, now: Time, flow: FlowId, io: Io) {
         let Io { token, operation, offset, length } = io;
+        let is_this = |copy: &Copy| (operation, offset, length) == as_access(copy);
+        if self.migration == Some(flow)
+            && let Some(at) = self.told.iter().position(is_this)
+        {
+            let copy = self.told.swap_remove(at);
+            self.busy.insert(token, Span::ZERO);
+            self.queue_copy(copy, Some(token));
+            self.start(now);
+            return;
+        }
         let left = self.bytes.saturating_sub(offset);
         let length = length.min(u32::try_from(left).unwrap_or(u32::MAX));
         self.busy.insert(token, Span::ZERO);
@@ -222,6 +265,21 @@ impl Device for HybridDevice {
             promoted: counts.promoted,
             demoted: counts.demoted,
         })
+    }
+
+    fn poll_own_work(&mut self) -> Option<(FlowId, Io)> {
+        let (flow, copy) = (self.migration?, self.untold.pop_front()?);
+        self.told.push(copy);
+        let (operation, offset, length) = as_access(&copy);
+        Some((flow, Io { token: 0, operation, offset, length }))
+    }
+}
+
+/// A copy as an access of the slow device, which is where it costs most.
+fn as_access(copy: &Copy) -> (Operation, u64, u32) {
+    match copy.from {
+        Tier::Slow => (Operation::Read, copy.from_offset, copy.length),
+        Tier::Fast => (Operation::Write, copy.to_offset, copy.length),
     }
 }
 

@@ -6,6 +6,7 @@
 //!                                                  │  └── Input::Completion <──┘
 //!                                                  v
 //!                              Observer: accounts, windows, histograms, event log
+//!  recorded calls of another engine ([`replay`]) take the place of sources and device
 //! ```
 //!
 //! The same seed gives the same bytes: instants are whole nanoseconds, ties have a stated order
@@ -19,6 +20,7 @@ pub mod hybrid;
 pub mod measure;
 pub mod pace;
 pub mod random;
+pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod server;
@@ -27,6 +29,7 @@ pub mod source;
 pub mod statistics;
 pub mod summary;
 
+mod driver;
 mod events;
 
 pub use access::{Access, Pattern};
@@ -36,6 +39,7 @@ pub use hybrid::{HybridDevice, HybridParts};
 pub use measure::Measure;
 pub use pace::Pace;
 pub use random::{Law, Random};
+pub use replay::Replay;
 pub use scenario::Scenario;
 pub use simulation::{Change, Observer, Setup, SimError, Simulation};
 pub use source::{Load, SourceConfig, TraceFault, TraceRequests};

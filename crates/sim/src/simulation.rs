@@ -8,6 +8,8 @@
 //!        └──────────┬──────────────┴─────────────────────────┘
 //!                   v          again until nothing is left at t
 //!            Engine::handle_input ──> 5 poll_output ──> Submit ──> device.submit
+//!                   ^                                                  │ 6 work of the device's own,
+//!                   └──────────────── arrivals <───────────────────────┘   such as copies between tiers
 //! ```
 //!
 //! The numbers are the order within an instant (see `events.rs`). The engine is the one that the gateway
@@ -15,13 +17,18 @@
 
 use evenkeel_core::{
     Completion, ConfigureError, CostModel, Engine, FlowId, Input, InputError, Membership, Outcome, Output,
-    Record, Request, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
+    Record, Request, RequestId, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
 };
 use evenkeel_device::{Device, Io, TierCounts};
+use evenkeel_tiering::store::copy_cost;
 
 use crate::dilated::Dilated;
+use crate::driver::Driver;
 use crate::events::{Event, Events};
 use crate::source::{Source, SourceConfig, TraceFault};
+
+/// Marks the numbers of requests that no source has sent.
+const OWN: u64 = 1 << 63;
 
 /// Sees everything that happens, in order. Every method does nothing unless it is implemented.
 pub trait Observer {
@@ -119,19 +126,22 @@ pub struct Setup {
 
 /// A simulation at some instant.
 pub struct Simulation<O> {
-    engine: Engine,
+    driver: Driver<O>,
     device: Dilated,
     events: Events,
     sources: Vec<Source>,
     changes: Vec<Option<Change>>,
+    /// Members with their groups.
+    members: Vec<(FlowId, FlowId)>,
     /// Flows that go once nothing of them waits.
     leaving: Vec<FlowId>,
     /// By flow number, of those that have one.
     costs: Vec<Option<CostModel>>,
-    observer: O,
     now: Time,
     arrived: u64,
     completed: u64,
+    /// Requests that the device itself has asked for.
+    own: u64,
 }
 
 impl<O: Observer> Simulation<O> {
@@ -141,17 +151,18 @@ impl<O: Observer> Simulation<O> {
     /// If the first request of a trace cannot be read.
     pub fn new(setup: Setup, observer: O) -> Result<Self, SimError> {
         let mut simulation = Self {
-            engine: setup.engine,
+            driver: Driver { engine: setup.engine, observer },
             device: Dilated::new(setup.device),
             events: Events::default(),
             sources: Vec::new(),
             changes: Vec::new(),
+            members: Vec::new(),
             leaving: Vec::new(),
             costs: Vec::new(),
-            observer,
             now: Time::ZERO,
             arrived: 0,
             completed: 0,
+            own: 0,
         };
         for (at, change) in setup.changes {
             simulation.events.push(at, Event::Change(simulation.changes.len() as u32));
@@ -222,7 +233,7 @@ impl<O: Observer> Simulation<O> {
     /// Requests that wait in the scheduler or are at the device.
     #[must_use]
     pub fn open(&self) -> u64 {
-        self.engine.waiting() as u64 + u64::from(self.engine.outstanding())
+        self.driver.engine.waiting() as u64 + u64::from(self.driver.engine.outstanding())
     }
 
     /// Requests that source number `source` has sent.
@@ -234,7 +245,7 @@ impl<O: Observer> Simulation<O> {
     /// The engine.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
-        &self.engine
+        &self.driver.engine
     }
 
     /// What the device has done, if it is made of two tiers.
@@ -246,19 +257,19 @@ impl<O: Observer> Simulation<O> {
     /// The observer.
     #[must_use]
     pub const fn observer(&self) -> &O {
-        &self.observer
+        &self.driver.observer
     }
 
     /// The observer, once the simulation is over.
     #[must_use]
     pub fn into_observer(self) -> O {
-        self.observer
+        self.driver.observer
     }
 
     /// When something happens next.
     #[must_use]
     pub fn next_instant(&self) -> Option<Time> {
-        let events = [self.events.next_time(), self.device.next_event(), self.engine.poll_timeout()];
+        let events = [self.events.next_time(), self.device.next_event(), self.driver.engine.poll_timeout()];
         events.into_iter().flatten().min()
     }
 
@@ -274,15 +285,14 @@ impl<O: Observer> Simulation<O> {
                 Event::Arrival(source) => self.arrive(source)?,
             }
         }
-        if self.engine.poll_timeout().is_some_and(|at| at <= now) {
-            let handled = self.engine.handle_input(now, Input::Timeout);
+        if self.driver.engine.poll_timeout().is_some_and(|at| at <= now) {
+            let handled = self.driver.engine.handle_input(now, Input::Timeout);
             debug_assert!(handled.is_ok(), "a timeout is never refused");
         }
-        while let Some(output) = self.engine.poll_output(now) {
-            match output {
-                Output::Submit(submission) => self.submit(&submission),
-                Output::Reply(record) => self.reply(&record),
-            }
+        self.take_own_work()?;
+        self.dispatch();
+        while self.take_own_work()? {
+            self.dispatch();
         }
         if !self.leaving.is_empty() {
             self.let_go();
@@ -290,20 +300,43 @@ impl<O: Observer> Simulation<O> {
         Ok(())
     }
 
+    fn dispatch(&mut self) {
+        while let Some(output) = self.driver.poll(self.now) {
+            match output {
+                Output::Submit(submission) => self.submit(&submission),
+                Output::Reply(record) => self.reply(&record),
+            }
+        }
+    }
+
+    /// Hands what the device wants done to the engine; whether there was anything. It pays for a read and a
+    /// write, as a copy between tiers has both.
+    fn take_own_work(&mut self) -> Result<bool, SimError> {
+        let (now, before) = (self.now, self.own);
+        while let Some((flow, Io { operation, offset, length, .. })) = self.device.poll_own_work() {
+            let model = self.costs.get(flow.0 as usize).and_then(Option::as_ref);
+            let cost = copy_cost(model.unwrap_or(&CostModel::PER_REQUEST), length);
+            let request = Request { id: RequestId(OWN | self.own), flow, operation, offset, length, cost };
+            self.driver
+                .input(now, Input::Arrival(request))
+                .map_err(|error| refused(now, &format!("a request of flow {}", flow.0), error))?;
+            self.own += 1;
+            self.arrived += 1;
+        }
+        Ok(self.own > before)
+    }
+
     fn submit(&mut self, submission: &Submission) {
         let Request { flow, operation, offset, length, .. } = submission.request;
         let io = Io { token: submission.ticket.to_bits(), operation, offset, length };
         self.device.submit_for(self.now, flow, io);
-        self.observer.on_submit(self.now, submission, self.engine.outstanding());
     }
 
     fn complete(&mut self, token: u64, busy: Span) -> Result<(), SimError> {
         let completion = Completion::new(Ticket::from_bits(token), Outcome::Done).with_service(busy);
-        self.engine
-            .handle_input(self.now, Input::Completion(completion))
-            .map_err(|_| SimError::Stray(token))?;
+        self.driver.input(self.now, Input::Completion(completion)).map_err(|_| SimError::Stray(token))?;
         // The engine hands out replies before it dispatches: exactly one is there.
-        if let Some(Output::Reply(record)) = self.engine.poll_output(self.now) {
+        if let Some(Output::Reply(record)) = self.driver.poll(self.now) {
             self.reply(&record);
         }
         Ok(())
@@ -311,7 +344,6 @@ impl<O: Observer> Simulation<O> {
 
     fn reply(&mut self, record: &Record) {
         self.completed += 1;
-        self.observer.on_reply(record, self.engine.outstanding());
         let number = Source::of(record.request.id);
         if let Some(at) = self.sources.get_mut(number).and_then(|source| source.after_reply(self.now)) {
             self.schedule(at, number as u32);
@@ -326,11 +358,10 @@ impl<O: Observer> Simulation<O> {
         if let Some(Some(model)) = self.costs.get(flow.0 as usize) {
             request.cost = model.cost(request.operation, request.length);
         }
-        self.engine
-            .handle_input(now, Input::Arrival(request))
+        self.driver
+            .input(now, Input::Arrival(request))
             .map_err(|error| refused(now, &format!("a request of flow {}", flow.0), error))?;
         self.arrived += 1;
-        self.observer.on_arrival(now, &request);
         let following = self.sources[number as usize].following();
         let at = following.map_err(|fault| SimError::Trace { flow, source: fault })?;
         self.schedule(at, number);
@@ -346,28 +377,31 @@ impl<O: Observer> Simulation<O> {
     fn change(&mut self, index: usize) -> Result<(), SimError> {
         let now = self.now;
         let Some(change) = self.changes.get_mut(index).and_then(Option::take) else { return Ok(()) };
-        if !matches!(change, Change::Configure(..)) {
-            self.observer.on_change(now, &change);
+        // Of promises and memberships the driver tells once they hold.
+        if !matches!(change, Change::Configure(..) | Change::Join(..)) {
+            self.driver.observer.on_change(now, &change);
         }
         match change {
             Change::Configure(flow, slo) => {
-                self.observer.on_configure(now, flow, &slo);
                 let input = Input::Configure(flow, slo);
-                self.engine
-                    .handle_input(now, input)
+                self.driver
+                    .input(now, input)
                     .map_err(|error| refused(now, &format!("the promise of flow {}", flow.0), error))?;
             }
             Change::Group(group, slo) => {
-                let handled = self.engine.handle_input(now, Input::Configure(group, slo));
+                // To the observer a group is no flow; it is told of the members.
+                let handled = self.driver.engine.handle_input(now, Input::Configure(group, slo));
                 handled.map_err(|error| refused(now, &format!("the group {}", group.0), error))?;
+                for (flow, _) in self.members.iter().filter(|(_, of)| *of == group) {
+                    self.driver.configured(now, *flow);
+                }
             }
             Change::Join(flow, membership) => {
-                let handled = self.engine.handle_input(now, Input::Join(flow, membership));
+                self.members.retain(|(member, _)| *member != flow);
+                self.members.push((flow, membership.group));
+                let handled = self.driver.input(now, Input::Join(flow, membership));
                 handled
                     .map_err(|error| refused(now, &format!("the membership of flow {}", flow.0), error))?;
-                if let Some(slo) = self.engine.slo(flow) {
-                    self.observer.on_configure(now, flow, slo);
-                }
             }
             Change::Cost(flow, model) => {
                 let index = flow.0 as usize;
@@ -381,22 +415,22 @@ impl<O: Observer> Simulation<O> {
             }
             Change::Scheduler(scheduler) => {
                 let what = format!("scheduler {}", scheduler.name());
-                let replaced = self.engine.replace_scheduler(now, scheduler);
+                let replaced = self.driver.engine.replace_scheduler(now, scheduler);
                 replaced.map_err(|error| refused(now, &what, error.into()))?;
             }
             Change::Spare(spare) => {
-                let set = self.engine.set_spare(now, spare);
+                let set = self.driver.engine.set_spare(now, spare);
                 set.map_err(|error| refused(now, "spare capacity", error.into()))?;
             }
             Change::Speed(speed) => self.device.set_speed(now, speed),
-            Change::Depth(depth) => self.engine.set_depth(depth),
+            Change::Depth(depth) => self.driver.engine.set_depth(depth),
         }
         Ok(())
     }
 
     /// Forgets the flows that are done. The engine still knows their requests at the device.
     fn let_go(&mut self) {
-        let (engine, now) = (&mut self.engine, self.now);
+        let (engine, now) = (&mut self.driver.engine, self.now);
         self.leaving.retain(|flow| {
             engine.backlog(*flow) > 0 || engine.handle_input(now, Input::Remove(*flow)).is_err()
         });

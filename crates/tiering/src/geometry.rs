@@ -147,6 +147,14 @@ impl Geometry {
         Blocks::range(first, end.max(first))
     }
 
+    /// Blocks of `cluster` that lie wholly within a store of `store_bytes`.
+    #[must_use]
+    pub fn inside(self, cluster: Cluster, store_bytes: u64) -> Blocks {
+        let left = store_bytes.saturating_sub(self.offset_of(cluster));
+        let blocks = (left / u64::from(self.block_bytes)).min(u64::from(self.blocks()));
+        Blocks::range(0, blocks as u32)
+    }
+
     /// Every block of a cluster.
     #[must_use]
     pub fn whole(self) -> Blocks {

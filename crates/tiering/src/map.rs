@@ -62,12 +62,12 @@ pub enum MapError {
         /// How many there are.
         clusters: u64,
     },
-    /// A block that a cluster of this size does not have.
+    /// A block that a cluster of this size, or the last one of the store, does not have.
     #[error("the entry of cluster {cluster} names a block beyond its {blocks}")]
     BlockBeyond {
         /// The cluster.
         cluster: Cluster,
-        /// How many blocks a cluster has.
+        /// How many blocks it has.
         blocks: u32,
     },
 }
@@ -88,13 +88,14 @@ impl Map {
     /// The map that was stored.
     ///
     /// # Errors
-    /// [`MapError`] if it cannot be true of a fast device with `slots` slots and a store of `clusters`.
+    /// [`MapError`] if it cannot be true of a fast device with `slots` slots and a store of `store_bytes`.
     pub fn load(
         geometry: Geometry,
         slots: Slot,
-        clusters: u64,
+        store_bytes: u64,
         stored: impl IntoIterator<Item = (Cluster, Entry)>,
     ) -> Result<Self, MapError> {
+        let clusters = store_bytes.div_ceil(u64::from(geometry.cluster_bytes()));
         let mut entries = FxHashMap::default();
         let mut owners: FxHashMap<Slot, Cluster> = FxHashMap::default();
         for (cluster, entry) in stored {
@@ -105,8 +106,9 @@ impl Map {
             if cluster >= clusters {
                 return Err(MapError::ClusterBeyond { cluster, clusters });
             }
-            if !entry.on_fast.without(geometry.whole()).is_empty() {
-                return Err(MapError::BlockBeyond { cluster, blocks: geometry.blocks() });
+            let inside = geometry.inside(cluster, store_bytes);
+            if !entry.on_fast.without(inside).is_empty() {
+                return Err(MapError::BlockBeyond { cluster, blocks: inside.count() });
             }
             if let Some(first) = owners.insert(slot, cluster) {
                 return Err(MapError::SlotTwice { slot, first, second: cluster });
@@ -179,10 +181,10 @@ impl Map {
         !self.free.is_empty() || self.fresh_from < self.slots
     }
 
-    /// Whether slots wait for the durable map to forget them.
+    /// Slots that wait for the durable map to forget them.
     #[must_use]
-    pub fn has_released(&self) -> bool {
-        !self.released.is_empty()
+    pub fn released(&self) -> Slot {
+        self.released.len() as Slot
     }
 
     /// Slots in use, released ones included.

@@ -49,6 +49,7 @@ impl Ranks {
         let mut at = usize::from(step.0) + 1;
         while at <= STEPS {
             self.tree[at] += 1;
+            visit();
             at += at & at.wrapping_neg();
         }
     }
@@ -59,6 +60,7 @@ impl Ranks {
         let mut at = usize::from(step.0) + 1;
         while at <= STEPS {
             self.tree[at] -= 1;
+            visit();
             at += at & at.wrapping_neg();
         }
     }
@@ -82,6 +84,7 @@ impl Ranks {
         let mut sum = 0;
         while at > 0 {
             sum += self.tree[at];
+            visit();
             at -= at & at.wrapping_neg();
         }
         sum
@@ -108,6 +111,18 @@ impl Ranks {
         let beside = self.up_to(step) - below;
         beside < self.total && u64::from(below) * 100 < u64::from(self.total) * u64::from(percent)
     }
+}
+
+/// Counts a visit to a node of a tree, in tests.
+#[inline]
+fn visit() {
+    #[cfg(test)]
+    VISITS.with(|visits| visits.set(visits.get() + 1));
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(crate) static VISITS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use evenkeel_core::{FlowId, Operation};
 use evenkeel_tiering::policy::Lru;
 use evenkeel_tiering::store::{Background, HybridRequest, Output, TierAccess};
-use evenkeel_tiering::{Geometry, Hybrid, Tier};
+use evenkeel_tiering::{Blocks, Change, Entry, Geometry, Hybrid, Tier};
 
 fn store() -> Hybrid {
     let geometry = Geometry::new(4096, 1024).expect("valid");
@@ -84,6 +84,46 @@ fn what_was_there_fails_and_who_wrote_there_is_told() {
     hybrid.on_access_done(access.id, true);
     assert_eq!(done(&mut hybrid), (5, true));
     assert!(flush(&mut hybrid, 3));
+}
+
+#[test]
+fn without_the_fast_device_from_the_start_blocks_come_back_as_they_are_overwritten() {
+    let geometry = Geometry::new(4096, 1024).expect("valid");
+    let entry = |slot, first| Entry { slot, on_fast: Blocks::range(first, 4) };
+    let stored = [(0, entry(0, 0)), (5, entry(3, 2))];
+    let policy = Box::<Lru>::default();
+    let mut hybrid =
+        Hybrid::new(geometry, 1 << 20, 64 << 10, policy, Background::default(), stored).expect("sound");
+    hybrid.without_fast();
+    assert_eq!(hybrid.fast_bytes_within(&(0..1 << 20)), (4 + 2) * 1024);
+    assert_eq!(hybrid.fast_bytes_within(&(3000..5 * 4096 + 2048 + 500)), 4096 - 3000 + 500);
+    hybrid.submit(&request(1, 1, Operation::Read, 1024, 512));
+    assert_eq!(done(&mut hybrid), (1, false), "its newest content is not here");
+    hybrid.submit(&request(2, 1, Operation::Write, 1024, 512));
+    assert_eq!(done(&mut hybrid), (2, false), "a part of a block cannot be joined to the rest");
+    hybrid.submit(&request(3, 1, Operation::Read, 5 * 4096, 2048));
+    let home = access(&mut hybrid);
+    assert_eq!((home.tier, home.length), (Tier::Slow, 2048), "its neighbours are at home");
+    hybrid.on_access_done(home.id, true);
+    assert_eq!(done(&mut hybrid), (3, true));
+    assert!(flush(&mut hybrid, 1));
+    // One block of cluster 0 is written anew, and the map that says so becomes durable.
+    hybrid.submit(&request(4, 1, Operation::Write, 1024, 1024));
+    let again = access(&mut hybrid);
+    assert_eq!((again.tier, again.offset), (Tier::Slow, 1024));
+    hybrid.on_access_done(again.id, true);
+    assert_eq!(done(&mut hybrid), (4, true));
+    hybrid.submit(&request(5, 1, Operation::Flush, 0, 0));
+    assert_eq!(hybrid.poll_output(), Some(Output::Sync(Tier::Slow)), "and not the other one");
+    hybrid.on_sync_done(Tier::Slow, true);
+    let left = Blocks::range(0, 4).without(Blocks::range(1, 2));
+    let change = Change { cluster: 0, entry: Some(Entry { slot: 0, on_fast: left }) };
+    assert_eq!(hybrid.poll_output(), Some(Output::Commit(vec![change])));
+    hybrid.on_commit_done(true);
+    assert_eq!(done(&mut hybrid), (5, true));
+    hybrid.submit(&request(6, 2, Operation::Read, 1024, 1024));
+    assert_eq!(access(&mut hybrid).tier, Tier::Slow);
+    assert_eq!(hybrid.entries(), [(0, Entry { slot: 0, on_fast: left }), (5, entry(3, 2))]);
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub struct Options {
     pub malformed_max: u64,
     /// Size of the device in bytes: a request that ends beyond it is an error. `None` for no bound.
     pub capacity: Option<u64>,
+    /// The volume that `capacity` bounds; `None` for all of them.
+    pub capacity_of: Option<u32>,
     /// What time the first request gets.
     pub clock: Clock,
     /// Requests within which the order may be wrong: they are sorted by time. 0, as it is unless set, is
@@ -59,6 +61,7 @@ impl Default for Options {
             format: None,
             malformed_max: 100,
             capacity: None,
+            capacity_of: None,
             clock: Clock::FromFirst,
             reorder: 0,
             event: Event::Queued,
@@ -447,7 +450,8 @@ impl Reader {
             return Err(self.error(Some(place), ErrorKind::Backwards { by_ns }));
         }
         self.last = raw.at;
-        if let Some(capacity) = self.options.capacity {
+        let bounded = self.options.capacity_of.is_none_or(|volume| volume == raw.volume);
+        if let Some(capacity) = self.options.capacity.filter(|_| bounded) {
             let end = raw.offset + u64::from(raw.length);
             if end > capacity {
                 return Err(self.error(Some(place), ErrorKind::BeyondDevice { end, capacity }));

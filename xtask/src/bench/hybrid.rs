@@ -43,8 +43,8 @@ const JOBS: [(&str, &str); 3] = [
 ];
 /// The plain backend, and hybrid stores by their policy.
 const BACKENDS: [&str; 4] = ["file", "none", "online", "lru"];
-/// The job, the policy, and the share of the plain backend's requests per second that must be reached.
-const BAR: (&str, &str, f64) = ("rand-read-1x16", "online", 0.95);
+/// The policy, and the share of the plain backend's requests per second that it must reach in every job.
+const BAR: (&str, f64) = ("online", 0.95);
 
 struct Sample {
     job: &'static str,
@@ -215,6 +215,12 @@ fn ratio(samples: &[Sample], job: &str, backend: &str, field: fn(&Sample) -> f64
     median(pairs.map(|(own, plain)| own / plain.max(1e-9)))
 }
 
+/// The job in which the policy of the bar reached the least, and how much.
+fn worst(options: &Options, samples: &[Sample]) -> Option<(&'static str, f64)> {
+    let reached = chosen(options).map(|(job, _)| (job, ratio(samples, job, BAR.0, |sample| sample.iops)));
+    reached.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 fn print_table(facts: &Value, options: &Options, samples: &[Sample]) {
     println!("{}", workspace::facts_line(facts));
     println!(
@@ -239,10 +245,12 @@ fn print_table(facts: &Value, options: &Options, samples: &[Sample]) {
             );
         }
     }
-    let (job, policy, bar) = BAR;
-    let reached = ratio(samples, job, policy, |sample| sample.iops);
+    let (policy, bar) = BAR;
+    let Some((job, reached)) = worst(options, samples) else { return };
     let word = if reached >= bar { "met" } else { "NOT met" };
-    println!("\nbar {word}: hybrid {policy} at {reached:.3} x file on {job} (asked: at least {bar})");
+    println!(
+        "\nbar {word}: hybrid {policy} at {reached:.3} x file on {job} (asked: at least {bar} on every job)"
+    );
 }
 
 fn as_json(facts: &Value, options: &Options, samples: &[Sample]) -> Value {
@@ -258,8 +266,8 @@ fn as_json(facts: &Value, options: &Options, samples: &[Sample]) -> Value {
             }));
         }
     }
-    let (job, policy, least) = BAR;
-    let reached = ratio(samples, job, policy, |sample| sample.iops);
+    let (policy, least) = BAR;
+    let (job, reached) = worst(options, samples).unwrap_or(("none", 0.0));
     json!({
         "bench": "hybrid", "host": facts, "seconds": options.seconds, "rounds": options.rounds,
         "size_bytes": options.size, "results": results,

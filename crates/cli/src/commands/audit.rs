@@ -175,6 +175,7 @@ fn verified_json(verified: &Verification) -> Value {
             "block": finding.block,
             "offset_bytes": finding.offset,
             "record": finding.record,
+            "record_last": finding.last_record(),
             "after_ns": finding.after.map(Time::as_nanos),
             "message": finding.to_string(),
         })

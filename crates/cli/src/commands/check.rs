@@ -172,6 +172,9 @@ impl<'c> Checked<'c> {
                 "  note: scheduler \"{name}\" holds nobody to these promises; \"pclock\" does"
             );
         }
+        if let Some(words) = store.foreign_profile() {
+            let _ = writeln!(text, "  warning: {words}");
+        }
         if let Some(blocking) = self.blocking() {
             let depth = store.depth;
             let _ = writeln!(
@@ -252,6 +255,7 @@ impl<'c> Checked<'c> {
             "binding": binding,
             "fits": self.fits,
             "verdict": self.verdict(),
+            "foreign_profile": self.store.foreign_profile(),
             "any_one_of": admission::as_json(&self.changes),
             "best_effort": self.best_effort,
             "volumes": self.volumes.iter().map(CheckedVolume::to_json).collect::<Vec<_>>(),

@@ -65,15 +65,16 @@ enum Writes {
 
 /// Where to play.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
-    address: Address,
-    export: String,
+pub(super) struct Target {
+    pub(super) address: Address,
+    pub(super) export: String,
 }
 
 /// The port of NBD.
 const PORT: u16 = 10809;
 
-fn target(text: &str) -> Result<Target, String> {
+/// Reads the address of an export.
+pub(super) fn target(text: &str) -> Result<Target, String> {
     let form = "write nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH";
     if let Some(rest) = text.strip_prefix("nbd+unix:///") {
         let (export, socket) = rest.split_once("?socket=").ok_or(form)?;

@@ -1,10 +1,10 @@
-//! `evenkeel replay`: tells an engine again what the gateway's was told, and holds its answers against those
-//! that were given live.
+//! `evenkeel replay`: runs in the simulator what the gateway's engine was told, and holds the answers against
+//! those that were given live.
 //!
 //! ```text
-//!  FILE ──> configuration ──> engine ──┬─> events (--events), byte for byte those of `serve --events`
-//!    └────> calls, in order ─────^     ├─> hash of the answers == the hash in the recording?
-//!                                      └─> ledger ──> accounts and verdicts
+//!  FILE ──> configuration ──> sim::Replay ──┬─> events (--events), byte for byte those of `serve --events`
+//!    └────> calls, in order ──────────^     ├─> hash of the answers == the hash in the recording?
+//!                                           └─> ledger ──> accounts and verdicts
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel_audit::{Answers, Call, EndReason, Recording, RecordingEnd, RecordingError};
-use evenkeel_core::{Engine, FlowId, Input, Output, Record, Request, Time};
+use evenkeel_core::{FlowId, Record, Request, Slo, Time};
 use evenkeel_gateway::config::{self, Config, SchedulerKind, SpareTo, StoreConfig};
 use evenkeel_gateway::engine_of;
 use evenkeel_ledger::Ledger;
+use evenkeel_sim::replay::{self, Replay};
+use evenkeel_sim::{Change, Observer};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -27,9 +29,6 @@ use crate::report::print;
 const SAME: u8 = 0;
 const DIFFERENT: u8 = 1;
 const BAD_INPUT: u8 = 2;
-
-/// An engine that has not answered so often at one instant will not: a damaged recording may ask for ever.
-const IDLE_POLLS_MAX: u32 = 100_000;
 
 /// Options of `evenkeel replay`.
 #[derive(Debug, Args)]
@@ -106,18 +105,52 @@ fn create(path: &Path) -> Result<BufWriter<File>, String> {
     file.map(BufWriter::new).map_err(|error| format!("{}: {error}; name a new file", path.display()))
 }
 
-/// The engine, told again.
+/// The run, made again in the simulator.
 struct Player<'c> {
     store: &'c StoreConfig,
     names: Vec<String>,
-    engine: Engine,
+    replay: Replay<Accounts>,
+    answers: Answers,
+    events: Option<BufWriter<File>>,
+}
+
+/// The ledger, told of members and of their groups.
+#[derive(Default)]
+struct Accounts {
     ledger: Ledger,
     /// Members, with the flow of their group.
     groups: BTreeMap<FlowId, FlowId>,
-    answers: Answers,
-    events: Option<BufWriter<File>>,
     now: Time,
-    calls: u64,
+}
+
+impl Observer for Accounts {
+    fn on_arrival(&mut self, now: Time, request: &Request) {
+        self.now = self.now.max(now);
+        self.ledger.on_arrival(now, request);
+        if let Some(group) = self.groups.get(&request.flow) {
+            self.ledger.on_arrival(now, &Request { flow: *group, ..*request });
+        }
+    }
+
+    fn on_reply(&mut self, record: &Record, _: u32) {
+        self.now = self.now.max(record.completion);
+        self.ledger.record(record);
+        if let Some(group) = self.groups.get(&record.request.flow) {
+            let request = Request { flow: *group, ..record.request };
+            self.ledger.record(&Record { request, ..*record });
+        }
+    }
+
+    fn on_configure(&mut self, now: Time, flow: FlowId, slo: &Slo) {
+        self.now = self.now.max(now);
+        self.ledger.configure(now, flow, slo);
+    }
+
+    fn on_change(&mut self, _: Time, change: &Change) {
+        if let Change::Join(flow, membership) = change {
+            self.groups.insert(*flow, membership.group);
+        }
+    }
 }
 
 impl<'c> Player<'c> {
@@ -129,106 +162,56 @@ impl<'c> Player<'c> {
         Self {
             store,
             names: volumes.chain(groups).collect(),
-            engine: engine_of(store),
-            ledger: Ledger::new(),
-            groups: BTreeMap::new(),
+            replay: Replay::new(engine_of(store), Accounts::default()),
             answers: Answers::default(),
             events,
-            now: Time::ZERO,
-            calls: 0,
         }
     }
 
     fn play(&mut self, call: Call) -> Result<(), String> {
-        self.calls += 1;
-        match call {
-            Call::Input(now, input) => {
-                self.now = self.now.max(now);
-                self.account_for(now, &input);
-                // What it refused then it refuses now.
-                let _ = self.engine.handle_input(now, input);
-                Ok(())
-            }
-            Call::Poll(now, count) => self.poll_times(now, count),
-            Call::Depth(depth) => {
-                let depth = NonZeroU32::new(depth).ok_or("it sets a depth of 0")?;
-                self.engine.set_depth(depth);
-                Ok(())
-            }
+        let call = match call {
+            Call::Input(now, input) => replay::Call::Input(now, input),
+            Call::Poll(now, count) => replay::Call::Poll(now, count),
+            Call::Depth(depth) => replay::Call::Depth(NonZeroU32::new(depth).ok_or("it sets a depth of 0")?),
             Call::Scheduler(now, name, background) => {
                 let kind = SchedulerKind::ALL.into_iter().find(|kind| kind.name() == &*name);
                 let kind = kind.ok_or_else(|| format!("it names a scheduler {name:?} that there is not"))?;
                 let spare = if background { SpareTo::Background } else { SpareTo::Flows };
-                let _ = self.engine.replace_scheduler(now, kind.build(spare, &self.store.tuning));
-                Ok(())
+                replay::Call::Scheduler(now, kind.build(spare, &self.store.tuning))
             }
-            Call::End(_) => Ok(()),
-        }
-    }
-
-    fn poll_times(&mut self, now: Time, count: u64) -> Result<(), String> {
-        let mut idle = 0;
-        for _ in 0..count {
-            idle = if self.poll(now)? { 0 } else { idle + 1 };
-            if idle > IDLE_POLLS_MAX {
-                break;
+            Call::End(_) => return Ok(()),
+        };
+        let Self { replay, answers, events, .. } = self;
+        replay.call(call, &mut |now, output, outstanding| {
+            let line = answers.take(now, output, outstanding);
+            match events {
+                Some(events) => events.write_all(line).map_err(|error| unwritten(&error)),
+                None => Ok(()),
             }
-        }
-        Ok(())
-    }
-
-    /// Asks the engine once; whether it answered.
-    fn poll(&mut self, now: Time) -> Result<bool, String> {
-        let Some(output) = self.engine.poll_output(now) else { return Ok(false) };
-        let line = self.answers.take(now, &output, self.engine.outstanding());
-        if let Some(events) = &mut self.events {
-            events.write_all(line).map_err(|error| format!("the events cannot be written: {error}"))?;
-        }
-        if let Output::Reply(record) = output {
-            self.now = self.now.max(record.completion);
-            self.ledger.record(&record);
-            if let Some(group) = self.groups.get(&record.request.flow) {
-                let request = Request { flow: *group, ..record.request };
-                self.ledger.record(&Record { request, ..record });
-            }
-        }
-        Ok(true)
-    }
-
-    fn account_for(&mut self, now: Time, input: &Input) {
-        match input {
-            Input::Add(flow, slo) | Input::Configure(flow, slo) => self.ledger.configure(now, *flow, slo),
-            Input::Join(flow, membership) => {
-                if let Some(slo) = self.engine.slo(membership.group) {
-                    self.ledger.configure(now, *flow, slo);
-                }
-                self.groups.insert(*flow, membership.group);
-            }
-            Input::Arrival(request) => {
-                self.ledger.on_arrival(now, request);
-                if let Some(group) = self.groups.get(&request.flow) {
-                    self.ledger.on_arrival(now, &Request { flow: *group, ..*request });
-                }
-            }
-            _ => {}
-        }
+        })
     }
 
     fn finish(self, recorded: Option<RecordingEnd>) -> Result<Replayed, String> {
         if let Some(mut events) = self.events {
-            events.flush().map_err(|error| format!("the events cannot be written: {error}"))?;
+            events.flush().map_err(|error| unwritten(&error))?;
         }
         let reason = recorded.as_ref().map_or(EndReason::Ended, |end| end.reason);
+        let calls = self.replay.calls();
+        let Accounts { ledger, now, .. } = self.replay.into_observer();
         Ok(Replayed {
             store: self.store.name.clone(),
             names: self.names,
-            ledger: self.ledger,
-            now: self.now,
-            calls: self.calls,
+            ledger,
+            now,
+            calls,
             got: self.answers.end(reason),
             recorded,
         })
     }
+}
+
+fn unwritten(error: &io::Error) -> String {
+    format!("the events cannot be written: {error}")
 }
 
 impl Replayed {

@@ -3,7 +3,9 @@
 //! The client here shares no code with the server: a mistake in our codec must not cancel out.
 #![allow(dead_code, unused_imports, reason = "each program of tests uses its own part")]
 
+pub(crate) mod cli;
 pub(crate) mod client;
+pub(crate) mod fuse;
 pub(crate) mod server;
 
 use std::env;

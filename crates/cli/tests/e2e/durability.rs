@@ -156,7 +156,7 @@ fn kill_9_loses_nothing_that_was_promised() {
 }
 
 /// Cuts the file system off from its device: what was not written through by now is lost.
-fn cut_power(mountpoint: &Path) {
+pub(crate) fn cut_power(mountpoint: &Path) {
     const EXT4_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
     // EXT4_GOING_FLAGS_NOLOGFLUSH: not even the journal is written out.
     let no_log_flush: u32 = 2;

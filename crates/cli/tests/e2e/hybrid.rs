@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::common::client::Client;
 use crate::common::server::{binary, prepare};
-use crate::common::{MIB, Server, describe, have, noise, run, succeed, tool, volume};
-use crate::durability::{load, verify};
+use crate::common::{MIB, Server, describe, have, may_mount, noise, run, succeed, tool, volume};
+use crate::durability::{cut_power, load, verify};
+use crate::mounting::{Loop, Mount};
 
 /// A hybrid store over `pool.img` and `fast.img`.
 fn store(options: &str) -> String {
@@ -33,13 +34,13 @@ fn created(pool_bytes: u64, slots: u64, stores_and_volumes: &str) -> tempfile::T
 }
 
 /// Runs `evenkeel hybrid ACTION evenkeel.toml pool …`.
-fn hybrid(folder: &Path, action: &str, more: &[&str]) -> Output {
+pub(crate) fn hybrid(folder: &Path, action: &str, more: &[&str]) -> Output {
     let mut command = Command::new(binary());
     run(command.current_dir(folder).args(["hybrid", action, "evenkeel.toml", "pool"]).args(more))
 }
 
 /// The same with `--json`: the exit code and the object.
-fn hybrid_json(folder: &Path, action: &str, more: &[&str]) -> (i32, Value) {
+pub(crate) fn hybrid_json(folder: &Path, action: &str, more: &[&str]) -> (i32, Value) {
     let output = hybrid(folder, action, &[more, &["--json"]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {output:?}"));
@@ -117,6 +118,50 @@ fn kill_9_loses_nothing_that_was_promised_while_clusters_move() {
             assert_eq!(hybrid_json(folder.path(), "check", &[]).0, 0, "after kill -9 under {policy}");
             clear(folder.path());
         }
+    }
+}
+
+/// Fast device, slow device and map lose their power together, in the middle of whatever they were doing.
+#[test]
+fn a_power_cut_under_all_three_files_loses_nothing_that_was_promised() {
+    if !have(&["losetup", "mkfs.ext4"]) || !may_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let image = folder.path().join("disk.img");
+    File::create(&image).and_then(|file| file.set_len(96 * MIB)).expect("disk.img");
+    let disk = Loop::new(&image, &[]);
+    let mountpoint = folder.path().join("mount");
+    for (policy, millis) in [("lru", 250), ("arc", 400), ("online", 400), ("lru", 600)] {
+        succeed(tool("mkfs.ext4").args(["-q", "-F", &disk.device]));
+        let home = tempfile::tempdir().expect("a folder");
+        // The configuration and socket live outside; only what holds data is on the disk that loses power.
+        let on_disk = |name: &str| mountpoint.join(name).display().to_string();
+        let config = ["pool.img", "fast.img", "pool.map"]
+            .iter()
+            .fold(store(&format!("policy = \"{policy}\", migrations = 3")), |text, name| {
+                text.replace(name, &on_disk(name))
+            })
+            + &volume("db", 0, 8);
+        prepare(home.path(), "", "", 0, &config);
+        let record = {
+            let mount = Mount::new(&disk.device, mountpoint.clone(), "rw");
+            for (name, bytes) in [("pool.img", 8 * MIB), ("fast.img", 17 * (16 << 10))] {
+                let file = File::create(mount.path.join(name)).expect("a file");
+                file.set_len(bytes).and_then(|()| file.sync_all()).expect("room");
+            }
+            let output = hybrid(home.path(), "create", &["--cluster=16KiB", "--block=4 KiB"]);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            succeed(tool("sync").arg("-f").arg(&mount.path));
+            load(Server::start_in(home.path()), millis, || cut_power(&mount.path))
+        };
+        let _mount = Mount::new(&disk.device, mountpoint.clone(), "rw");
+        let (code, found) = hybrid_json(home.path(), "check", &[]);
+        assert_eq!(code, 0, "under {policy}: {found}");
+        let server = Server::start_in(home.path());
+        verify(&server, &record);
+        server.stop();
+        assert_eq!(hybrid_json(home.path(), "drain", &["--dissolve"]).0, 0);
     }
 }
 

@@ -5,15 +5,19 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod admitting;
 mod backings;
+mod calibrating;
 mod copying;
 mod durability;
 mod fio;
 mod groups;
 mod hostile;
 mod hybrid;
+mod hybrid_failure;
 mod listing;
 mod mistakes;
 mod mounting;
 mod qemu;
 mod shutdown;
+mod writeback;

@@ -2,18 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::common::fuse::Fuse;
 use crate::common::{
     MIB, Server, have, may_mount, noise, run, skipped, store, succeed, tool, volume, wait_until,
 };
-
-/// The export as a file under a folder, through FUSE.
-struct Fuse {
-    child: Child,
-    mountpoint: PathBuf,
-}
 
 /// A loop device.
 pub(crate) struct Loop {
@@ -25,32 +19,6 @@ pub(crate) struct Loop {
 pub(crate) struct Mount {
     /// Where.
     pub(crate) path: PathBuf,
-}
-
-impl Fuse {
-    fn new(uri: &str, mountpoint: PathBuf, read_only: bool) -> Self {
-        fs::create_dir_all(&mountpoint).expect("a folder");
-        let file = mountpoint.join("disk");
-        let mut command = Command::new("nbdfuse");
-        if read_only {
-            command.arg("--readonly");
-        }
-        let child = command.args(["--connections=4"]).arg(&file).arg(uri).stdin(Stdio::null()).spawn();
-        let fuse = Self { child: child.expect("nbdfuse starts"), mountpoint };
-        assert!(wait_until(Duration::from_secs(10), || file.exists()), "nbdfuse shows no file");
-        fuse
-    }
-}
-
-impl Drop for Fuse {
-    fn drop(&mut self) {
-        // As root, without fusermount; nbdfuse then ends by itself.
-        let _ = run(tool("umount").arg(&self.mountpoint));
-        if !wait_until(Duration::from_secs(5), || matches!(self.child.try_wait(), Ok(Some(_)))) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
 }
 
 impl Loop {
@@ -111,8 +79,8 @@ fn a_file_system_on_the_export_survives() {
     plant(&tree);
     succeed(tool("tar").arg("-C").arg(&tree).arg("-cf").arg(&archive).arg("."));
     {
-        let fuse = Fuse::new(&server.uri("db"), folder.path().join("fuse"), false);
-        let disk = Loop::new(&fuse.mountpoint.join("disk"), &[]);
+        let fuse = Fuse::of(&server.uri("db"), folder.path().join("fuse"), false);
+        let disk = Loop::new(&fuse.file(), &[]);
         succeed(tool("mkfs.ext4").args(["-q", "-F", &disk.device]));
         {
             let mount = Mount::new(&disk.device, folder.path().join("mount"), "rw");
@@ -122,8 +90,8 @@ fn a_file_system_on_the_export_survives() {
         succeed(tool("e2fsck").args(["-fn", &disk.device]));
     }
     // Another client, later, sees the same.
-    let fuse = Fuse::new(&server.uri("db"), folder.path().join("fuse"), true);
-    let disk = Loop::new(&fuse.mountpoint.join("disk"), &["--read-only"]);
+    let fuse = Fuse::of(&server.uri("db"), folder.path().join("fuse"), true);
+    let disk = Loop::new(&fuse.file(), &["--read-only"]);
     let mount = Mount::new(&disk.device, folder.path().join("mount"), "ro,noload");
     succeed(
         tool("diff").args(["-r", "--no-dereference", "--exclude=lost+found"]).arg(&tree).arg(&mount.path),

@@ -274,7 +274,7 @@ impl Cello {
     }
 
     /// Whether the next interactive request can go before all real-time ones without making them late.
-    fn has_slack(&self) -> bool {
+    fn has_slack(&mut self) -> bool {
         let head = self.interactive.next().and_then(|id| self.flows[id.index()].queue.front(&self.slab));
         let cost = head.map_or(0, |head| u128::from(head.request.cost.as_millis()));
         let share = &self.shares[Class::RealTime as usize];

@@ -35,7 +35,7 @@ impl FairShare {
     }
 
     /// The flow whose head goes next.
-    pub(crate) fn next(&self) -> Option<FlowId> {
+    pub(crate) fn next(&mut self) -> Option<FlowId> {
         self.heads.peek().map(|(_, flow)| flow)
     }
 
@@ -100,7 +100,9 @@ impl FairShare {
 pub(crate) fn virtual_length(cost: Cost, weight: Weight) -> u128 {
     let weight = weight.as_u32();
     let millis = cost.as_millis();
-    if millis >> (u64::BITS - SCALE_BITS) == 0 {
+    if weight == 1 {
+        u128::from(millis) << SCALE_BITS
+    } else if millis >> (u64::BITS - SCALE_BITS) == 0 {
         u128::from((millis << SCALE_BITS) / u64::from(weight))
     } else {
         (u128::from(millis) << SCALE_BITS) / u128::from(weight)

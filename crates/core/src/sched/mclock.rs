@@ -210,12 +210,17 @@ impl MClock {
 
     /// Takes `id` out of all heaps.
     fn leave(&mut self, id: FlowId) {
-        self.limited.remove(id);
-        if self.flows[id.index()].ready {
-            self.flows[id.index()].ready = false;
-            self.by_reservation.remove(id);
-            self.shares.withdraw(id);
-            self.background.withdraw(id);
+        let flow = &mut self.flows[id.index()];
+        if flow.limit.is_set() {
+            self.limited.remove(id);
+        }
+        if core::mem::take(&mut flow.ready) {
+            if flow.role == Role::Reserved {
+                self.by_reservation.remove(id);
+                self.shares.withdraw(id);
+            } else {
+                self.background.withdraw(id);
+            }
         }
     }
 
@@ -244,8 +249,12 @@ impl MClock {
             flow.limit.not_before(tag_of(self.now));
         }
         flow.charge_weight(cost);
-        self.promote(id);
-        self.settle(id);
+        if flow.queue.is_empty() {
+            self.leave(id);
+        } else {
+            self.promote(id);
+            self.settle(id);
+        }
         Decision::Dispatch(waiting.dispatch(by_reservation.then(|| self.clock.instant_of(due))))
     }
 }

@@ -77,6 +77,8 @@ pub struct PClock {
     by_finish: FlowHeap,
     by_start: FlowHeap,
     started: usize,
+    /// Whether the smallest S was found to be due, and nothing has been served since.
+    is_synchronized: bool,
     fair: FairShare,
     lending: Lending,
     spare: SpareCapacity,
@@ -146,6 +148,7 @@ impl PClock {
             by_finish: FlowHeap::default(),
             by_start: FlowHeap::default(),
             started: 0,
+            is_synchronized: false,
             fair: FairShare::default(),
             lending: Lending::new(),
             spare,
@@ -184,12 +187,17 @@ impl PClock {
 
     /// CheckAndAdjustTags: if every waiting guaranteed request starts later than now, all tags move
     /// back until the first starts now.
+    #[inline]
     fn synchronize(&mut self) {
-        if self.started > 0 {
-            return;
+        if self.started == 0 && !self.is_synchronized {
+            self.look_for_first();
         }
+    }
+
+    fn look_for_first(&mut self) {
         let stored_now = self.stored_now();
         let Some(first) = self.first_start() else { return };
+        self.is_synchronized = true;
         if first <= stored_now {
             return;
         }
@@ -241,6 +249,7 @@ impl PClock {
     }
 
     /// The guaranteed `flow` has become busy, or lends another sum than before.
+    #[inline]
     fn enter_lending(&mut self, flow: FlowId) {
         let known = &mut self.flows[flow.index()];
         let lends = known.surplus() >= Cost::ONE.as_millis();
@@ -252,6 +261,7 @@ impl PClock {
         }
     }
 
+    #[inline]
     fn withdraw_lending(&mut self, flow: FlowId) {
         if self.lends() {
             self.lending.withdraw(flow);
@@ -260,6 +270,7 @@ impl PClock {
 
     /// The guaranteed `id` has a head with this start; counts it as started if it is. `follows` if
     /// there is an entry in `by_start` of a request of the flow before it.
+    #[inline]
     fn note_start(&mut self, id: FlowId, start: Key, follows: bool) {
         let now = start.tag <= self.stored_now();
         if let Role::Guaranteed(promise) = &mut self.flows[id.index()].role {
@@ -273,6 +284,7 @@ impl PClock {
 
     /// The guaranteed `flow` has no head for the moment; says whether the one that it had was started.
     fn forget_start(&mut self, id: FlowId) -> bool {
+        self.is_synchronized = false;
         let Role::Guaranteed(promise) = &mut self.flows[id.index()].role else { return false };
         let started = core::mem::take(&mut promise.stamper.rest.started);
         self.started -= usize::from(started);
@@ -306,6 +318,7 @@ impl PClock {
         Some(due)
     }
 
+    #[inline(never)]
     fn serve_background(&mut self, due: Option<Time>) -> Decision {
         let Some(id) = self.fair.next() else { return Decision::Idle };
         let flow = &mut self.flows[id.index()];
@@ -320,6 +333,7 @@ impl PClock {
         Decision::Dispatch(waiting.dispatch(due))
     }
 
+    #[inline(never)]
     fn serve_guaranteed(&mut self, id: FlowId) -> Decision {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
@@ -333,6 +347,9 @@ impl PClock {
             self.note_start(id, start, !was_started);
         } else {
             self.by_finish.remove(id);
+            if !was_started {
+                self.by_start.remove(id);
+            }
             self.withdraw_lending(id);
         }
         Decision::Dispatch(waiting.dispatch(Some(self.instant(finish))))
@@ -472,10 +489,10 @@ impl Scheduler for PClock {
             self.lending.close();
             return self.serve_background(None);
         };
-        match self.background_due(head.tag) {
-            Some(due) => self.serve_background(Some(due)),
-            None => self.serve_guaranteed(flow),
+        if let Some(due) = self.background_due(head.tag) {
+            return self.serve_background(Some(due));
         }
+        self.serve_guaranteed(flow)
     }
 
     fn on_completion(&mut self, now: Time, _request: &Request, _completion: &Completion) {
@@ -509,6 +526,7 @@ impl Flow {
     }
 
     /// The start tag of a request of `cost` that arrives now, not before `behind`.
+    #[inline(always)]
     fn stamp(&mut self, now: Time, stored_now: u128, cost: Cost, behind: u128) -> u128 {
         let Role::Guaranteed(promise) = &mut self.role else { return behind };
         let largest = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);

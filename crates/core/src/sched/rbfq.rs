@@ -137,11 +137,14 @@ impl Rbfq {
         }
     }
 
-    /// Takes `id` out of all heaps.
-    fn leave(&mut self, id: FlowId) {
-        self.by_reservation.remove(id);
-        self.shares.withdraw(id);
-        self.background.withdraw(id);
+    /// Takes `id` out of the heaps of `role`.
+    fn leave(&mut self, id: FlowId, role: Role) {
+        if role == Role::Reserved {
+            self.by_reservation.remove(id);
+            self.shares.withdraw(id);
+        } else {
+            self.background.withdraw(id);
+        }
     }
 
     /// Dispatches the head of `id`: in the local phase if it has a reservation tag, else in the global one.
@@ -158,7 +161,8 @@ impl Rbfq {
             }
         }
         if flow.queue.is_empty() {
-            self.leave(id);
+            let role = flow.role;
+            self.leave(id, role);
         } else {
             self.enter(id, false);
         }
@@ -187,14 +191,14 @@ impl Scheduler for Rbfq {
         }
         let earliest = self.clock.earliest(self.now);
         let known = &mut self.flows[flow.index()];
-        let changes_side = known.role != role;
+        let (old, changes_side) = (known.role, known.role != role);
         if changes_side {
             (known.role, known.weight_tag) = (role, Packed(0));
         }
         known.weight = slo.weight();
         known.reservation.reconfigure(earliest, rate);
         if changes_side {
-            self.leave(flow);
+            self.leave(flow, old);
         }
         self.enter(flow, changes_side);
         Ok(())

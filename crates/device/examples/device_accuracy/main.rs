@@ -108,19 +108,26 @@ fn draws_of_the_angle(text: &mut String, name: &str, measured: &[Measured]) -> R
 /// One line for each run.
 fn disksim(text: &mut String, root: &Path) -> Result<(), Box<dyn Error>> {
     text.push_str(include_str!("disksim.md"));
-    text.push_str("\n| run | mean, ms: DiskSim | Evenkeel | request by request, RMS | distributions, RMS | time of the run |\n");
-    text.push_str("|---|---:|---:|---:|---:|---:|\n");
+    text.push_str("\n| run | mean, ms: DiskSim | Evenkeel | request by request, RMS | with DiskSim's angle | distributions, RMS | time of the run |\n");
+    text.push_str("|---|---:|---:|---:|---:|---:|---:|\n");
     for run in oracle::runs() {
         let outcome = run.outcome();
         let theirs = run.all_responses(root);
         let percent = |nanos: f64| 100.0 * nanos / mean(&theirs);
-        let single = match run.is_queued() && run.depth > 0 {
+        let single = match run.is_queued() && !run.arrives() {
             true => "–".to_owned(),
             false => format!("{:.2} %", percent(rms(&outcome.responses, &theirs))),
         };
+        let same_angle = match run.is_request_by_request() {
+            true => {
+                let outcome = run.outcome_on(&run.parameters_with_disksims_angle());
+                format!("{:.2} %", percent(rms(&outcome.responses, &theirs)))
+            }
+            false => "–".to_owned(),
+        };
         writeln!(
             text,
-            "| {} | {:.3} | {:.3} | {single} | {:.2} % | {:+.2} % |",
+            "| {} | {:.3} | {:.3} | {single} | {same_angle} | {:.2} % | {:+.2} % |",
             run.name,
             mean(&theirs) / 1e6,
             mean(&outcome.responses) / 1e6,

@@ -37,6 +37,8 @@ struct Reading {
     next: u64,
     /// Where to stop.
     limit: u64,
+    /// What is read before another command gets the heads.
+    least: u64,
     /// The run under way, which begins with the sector `run_lbn`.
     run: Option<(Extent, Pass)>,
     run_lbn: u64,
@@ -125,12 +127,12 @@ impl Controller {
                 hit_at + self.mechanism.bus_ns(sectors)
             }
             Hit::Part(segment, held) => {
-                let rest = if self.reads_into(segment) { 0 } else { self.stop(now) };
-                self.read_rest(segment, lbn, sectors, held, hit_at, miss_at + rest)
+                let start = if self.reads_into(segment) { miss_at } else { self.stop(now, miss_at) };
+                self.read_rest(segment, lbn, sectors, held, hit_at, start)
             }
             Hit::Miss => {
-                let rest = self.stop(now);
-                self.read_medium(lbn, sectors, miss_at + rest)
+                let start = self.stop(now, miss_at);
+                self.read_medium(lbn, sectors, start)
             }
         }
     }
@@ -161,7 +163,7 @@ impl Controller {
                 heads_from = at;
             }
             Background::Idle => {}
-            Background::Reading(_) => heads_from += self.stop(now),
+            Background::Reading(_) => heads_from = self.stop(now, heads_from),
         }
         if appended.is_none() {
             self.finish_writing();
@@ -242,6 +244,7 @@ impl Controller {
                 }
                 self.segments.extend(segment, end);
                 reading.limit = reading.limit.max(self.limit(segment, lbn, sectors));
+                reading.least = reading.least.max(self.least(end));
                 self.background = Background::Reading(reading);
                 host
             }
@@ -268,10 +271,16 @@ impl Controller {
         let next = lbn + sectors;
         let limit = self.limit(segment, lbn, sectors);
         self.background = if limit > next {
-            Background::Reading(Reading { segment, next, limit, run: None, run_lbn: next, since })
+            let least = self.least(next);
+            Background::Reading(Reading { segment, next, limit, least, run: None, run_lbn: next, since })
         } else {
             Background::Idle
         };
+    }
+
+    /// How far the drive reads ahead of a request that ends at `end` before it lets another command stop it.
+    fn least(&self, end: u64) -> u64 {
+        end + u64::from(self.cache.read_ahead_sectors_min)
     }
 
     /// Where reading ahead stops after a request.
@@ -312,18 +321,19 @@ impl Controller {
     /// take up reading ahead where that ended.
     fn go_on_or_stop(&mut self, segment: u32, lbn: u64, sectors: u64, now: u64) {
         let limit = self.limit(segment, lbn, sectors);
+        let least = self.least(lbn + sectors);
         if let Background::Reading(reading) = &mut self.background
             && reading.segment == segment
         {
             reading.limit = reading.limit.max(limit);
+            reading.least = reading.least.max(least);
             return;
         }
-        let rest = self.stop(now);
-        let held = self.segments.segment(segment).map_or(u64::MAX, |held| held.end);
-        if self.cache.read_ahead_on_hit && held < limit {
-            let since = now + rest;
+        let since = self.stop(now, now);
+        let next = self.segments.segment(segment).map_or(u64::MAX, |held| held.end);
+        if self.cache.read_ahead_on_hit && next < limit {
             self.background =
-                Background::Reading(Reading { segment, next: held, limit, run: None, run_lbn: held, since });
+                Background::Reading(Reading { segment, next, limit, least, run: None, run_lbn: next, since });
         }
     }
 
@@ -343,14 +353,22 @@ impl Controller {
         }
     }
 
-    /// Ends reading ahead at `now`. The heads are free after the nanoseconds given back: a movement or
-    /// a sector under way is completed first.
-    fn stop(&mut self, now: u64) -> u64 {
-        match std::mem::replace(&mut self.background, Background::Idle) {
-            Background::Reading(Reading { run: Some((extent, pass)), .. }) => {
-                pass.boundary(now, &extent).saturating_sub(now)
-            }
-            _ => 0,
+    /// Ends reading ahead at `now` for a command that could have the heads at `ready`; when it can: the
+    /// least that is read ahead comes in first, and a movement or a sector under way is completed.
+    fn stop(&mut self, now: u64, ready: u64) -> u64 {
+        let Background::Reading(mut reading) = std::mem::replace(&mut self.background, Background::Idle)
+        else {
+            return ready;
+        };
+        let least = reading.least.min(reading.limit);
+        if reading.next < least {
+            let at = reading.read_to(&mut self.mechanism, least);
+            self.segments.extend(reading.segment, least);
+            return ready.max(at);
+        }
+        match reading.run {
+            Some((extent, pass)) => ready + pass.boundary(now, &extent).saturating_sub(now),
+            None => ready,
         }
     }
 
@@ -378,6 +396,19 @@ impl Reading {
         self.run = Some((extent, pass));
         self.run_lbn = self.next;
         (pass, extent)
+    }
+
+    /// Reads on to the sector `end`, beyond `next` and at most the limit; when it has all come in.
+    fn read_to(&mut self, mechanism: &mut Mechanism, end: u64) -> u64 {
+        let mut at = self.since;
+        while self.next < end {
+            let (pass, run) = self.under_way(mechanism);
+            let come_in = (end - self.run_lbn).min(run.sectors.into());
+            let gap = u64::from(run.span - run.sectors);
+            at = pass.after((come_in + gap) as u32);
+            self.advance_to(self.run_lbn + come_in, at);
+        }
+        at
     }
 
     /// The sectors below `next` had come in at `at`.

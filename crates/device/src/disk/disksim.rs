@@ -10,14 +10,14 @@
 //! al., "The DiskSim Simulation Environment Version 4.0 Reference Manual", CMU-PDL-08-101, 2008.
 
 use super::parameters::{
-    Bus, Cache, Kind, Overheads, ParameterError, Parameters, Queue, ReadAhead, Sectors, Zone,
+    Angle, Bus, Cache, Kind, Overheads, ParameterError, Parameters, Queue, ReadAhead, Sectors, Zone,
 };
 
 /// Blocks within blocks are read this deep.
 const NESTING_MAX: u32 = 16;
 
 /// What DiskSim can have and is left out here, unless it has these values.
-const LEFT_OUT: [(&str, f64); 17] = [
+const LEFT_OUT: [(&str, f64); 16] = [
     ("Per-request overhead time", 0.0),
     ("Time scale for overheads", 1.0),
     ("Hold bus entire read xfer", 0.0),
@@ -27,7 +27,6 @@ const LEFT_OUT: [(&str, f64); 17] = [
     ("Allow sneaky intermediate read hits", 0.0),
     ("Allow write prebuffering", 0.0),
     ("Preseeking level", 0.0),
-    ("Minimum read-ahead (blks)", 0.0),
     ("Read completion overhead", 0.0),
     ("Write completion overhead", 0.0),
     ("Data preparation overhead", 0.0),
@@ -36,6 +35,9 @@ const LEFT_OUT: [(&str, f64); 17] = [
     ("Write disconnect overhead", 0.0),
     ("Minimum seek delay", 0.0),
 ];
+
+/// Older files do without it.
+const LEAST_AHEAD: &str = "Minimum read-ahead (blks)";
 
 /// A drive that was read, and what of it could not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ pub fn import(
         cylinders: model.whole("Number of cylinders")?,
         capacity_sectors: model.whole("Block count")?,
         rpm: mechanics.whole("Rotation speed (in rpms)")?,
+        angle: Angle::Exact,
         spare_range_cylinders,
         head_switch_ns: mechanics.nanos("Head switch time")?,
         write_settle_ns: mechanics.nanos("Add. write settling delay")?,
@@ -146,6 +149,10 @@ fn cache(spec: &Block<'_>) -> Result<Cache, ParameterError> {
         segment_sectors: spec.whole("Segment size (in blks)")?,
         read_ahead,
         read_ahead_sectors_max: spec.whole("Maximum read-ahead (blks)")?,
+        read_ahead_sectors_min: match spec.find(LEAST_AHEAD) {
+            Ok(value) => value.whole(LEAST_AHEAD)?,
+            Err(_) => 0,
+        },
         read_ahead_on_hit: flag("Read-ahead on idle hit")?,
         almost_read_hits: flag("Allow almost read hits")?,
         free_reads: flag("Read any free blocks")?,
@@ -422,6 +429,10 @@ mod tests {
         assert_eq!(drive.overhead_ns.write_miss_after_read, 493_860);
         assert_eq!(drive.spare_range_cylinders, Some(5));
         assert_eq!(drive.cache.read_ahead, ReadAhead::Segment);
+        assert_eq!((drive.cache.read_ahead_sectors_min, drive.cache.read_ahead_sectors_max), (16, 511));
+        let older = SPEC.replace("   Minimum read-ahead (blks) = 16,\n", "");
+        let older = import(&older, files).expect("the key may be missing").parameters;
+        assert_eq!(older.cache.read_ahead_sectors_min, 0);
         assert!(drive.cache.write_buffering && drive.cache.free_reads && !drive.cache.almost_read_hits);
         let zone = &drive.zone[1];
         assert_eq!((zone.cylinders, zone.spare_sectors), ((50, 99), 4));

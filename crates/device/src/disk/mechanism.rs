@@ -49,7 +49,7 @@ impl Mechanism {
     pub(super) fn new(parameters: &Parameters, layout: Layout) -> Self {
         Self {
             layout,
-            spindle: Spindle::new(parameters.rpm),
+            spindle: Spindle::new(parameters.rpm, parameters.angle),
             arm: Arm::new(parameters),
             track: Track::default(),
             bus_sector_ns: parameters.bus.sector_ns,
@@ -65,16 +65,21 @@ impl Mechanism {
     pub(super) fn go_on(&mut self, start: u64, extent: &Extent, write: bool) -> Pass {
         let to = Track { cylinder: extent.cylinder, head: extent.head };
         let arrival = start + self.arm.move_ns(self.track, to, write);
-        self.track = to;
-        self.spindle.pass(arrival, extent)
+        self.pass(arrival, to, extent)
     }
 
     /// Approaches `extent` from `start` on for an access of its own; when its sectors pass.
     pub(super) fn approach(&mut self, start: u64, extent: &Extent, write: bool) -> Pass {
         let to = Track { cylinder: extent.cylinder, head: extent.head };
         let arrival = start + self.arm.approach_ns(self.track, to, write);
+        self.pass(arrival, to, extent)
+    }
+
+    fn pass(&mut self, arrival: u64, to: Track, extent: &Extent) -> Pass {
         self.track = to;
-        self.spindle.pass(arrival, extent)
+        let pass = self.spindle.pass(arrival, extent);
+        self.spindle.passes(extent.sectors);
+        pass
     }
 
     /// What it would take to approach `extent` from `start` on.

@@ -35,6 +35,9 @@ pub struct Parameters {
     pub capacity_sectors: u64,
     /// Revolutions per minute.
     pub rpm: u32,
+    /// How the angle of the platters is kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub angle: Angle,
     /// If given, spares lie at the end of every so many cylinders instead of at the end of the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_range_cylinders: Option<u32>,
@@ -72,6 +75,19 @@ pub enum Kind {
     /// A disk drive.
     #[default]
     Disk,
+}
+
+/// How the angle of the platters is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Angle {
+    /// By the clock: nothing drifts.
+    #[default]
+    Exact,
+    /// As DiskSim 4.0 keeps it, which adds up the turns of single steps, each cut to 2⁻²⁴: per access
+    /// the platters fall behind by as many cuts as it has sectors, and one and a half. For comparing
+    /// single requests of long runs with DiskSim's; no drive does so.
+    Disksim,
 }
 
 /// The transfer between the drive's buffer and the host.
@@ -137,6 +153,9 @@ pub struct Cache {
     pub read_ahead: ReadAhead,
     /// The most that it reads ahead of a request, in sectors; 0 stands for a whole segment.
     pub read_ahead_sectors_max: u32,
+    /// The least that it reads ahead of a request, in sectors, before another command gets the heads: 0 if
+    /// another command stops it at once. Never beyond where reading ahead ends anyway.
+    pub read_ahead_sectors_min: u32,
     /// How many reads in sequence it takes until the drive reads ahead; 0 if it always does.
     pub read_ahead_after: u32,
     /// Whether the drive goes on reading ahead after a read from the buffer.

@@ -6,20 +6,37 @@
 //! ```
 
 use super::layout::{Extent, SECTOR_PARTS};
+use super::parameters::Angle;
 
 const MINUTE_NS: u64 = 60_000_000_000;
+/// What DiskSim cuts angles to: 2⁻²⁴ of a turn. Kept in halves of it.
+const CUT_BITS: u32 = 25;
 
 /// A spindle that turned by a whole number of revolutions at instant 0, and has turned evenly since.
 #[derive(Clone, Copy, Debug)]
 pub struct Spindle {
     rpm: u64,
+    angle: Angle,
+    /// How far the platters are behind the exact angle, in 2⁻²⁵ of a turn.
+    behind: u64,
 }
 
 impl Spindle {
-    /// A spindle of `rpm` revolutions per minute, at least one and at most 100 000.
+    /// A spindle of `rpm` revolutions per minute, at least one and at most 100 000, whose angle is kept
+    /// as `angle` says.
     #[must_use]
-    pub fn new(rpm: u32) -> Self {
-        Self { rpm: rpm.into() }
+    pub fn new(rpm: u32, angle: Angle) -> Self {
+        Self { rpm: rpm.into(), angle, behind: 0 }
+    }
+
+    /// The heads pass `sectors` sectors of a track after having waited for the first. DiskSim adds up
+    /// the turn of each of these steps: that of the wait and of every sector is one cut short, because its
+    /// time was cut to 2⁻²⁰ of a turn before; that of the time between two accesses is half a cut short
+    /// on average.
+    pub fn passes(&mut self, sectors: u32) {
+        if self.angle == Angle::Disksim {
+            self.behind += 2 * u64::from(sectors) + 3;
+        }
     }
 
     /// When the first sector of `extent` begins to pass under the head at or after `now`, and when the
@@ -29,7 +46,11 @@ impl Spindle {
         let parts = u64::from(extent.sectors_per_track) * SECTOR_PARTS;
         // Below 10^7 parts of a revolution and 6·10^10 parts of a minute: at most 6·10^17.
         let revolution = MINUTE_NS * parts;
-        let phase = now % MINUTE_NS * self.rpm % MINUTE_NS * parts;
+        let mut phase = now % MINUTE_NS * self.rpm % MINUTE_NS * parts;
+        if self.behind > 0 {
+            let behind = (u128::from(self.behind % (1 << CUT_BITS)) * u128::from(revolution)) >> CUT_BITS;
+            phase = (phase + revolution - behind as u64) % revolution;
+        }
         let target = extent.angle * MINUTE_NS;
         let turn = if target >= phase { target - phase } else { target + revolution - phase };
         Pass { now, turn, rate: self.rpm * parts }
@@ -106,7 +127,7 @@ mod tests {
     #[test]
     fn sectors_pass_when_the_angle_says_so() {
         // 6000 rpm: 10 ms per turn, 1 ms per sector.
-        let spindle = Spindle::new(6_000);
+        let spindle = Spindle::new(6_000, Angle::Exact);
         let pass = spindle.pass(23_400_000, &extent(2, 10, 3));
         assert_eq!(pass.begin(), 32_000_000);
         assert_eq!(pass.after(3), 35_000_000);
@@ -118,7 +139,7 @@ mod tests {
     #[test]
     fn what_ends_where_the_next_begins_costs_no_turn() {
         // 10045 rpm and 254 sectors: no sector begins at a whole nanosecond, but the next one is there.
-        let spindle = Spindle::new(10_045);
+        let spindle = Spindle::new(10_045, Angle::Exact);
         let mut now = 0;
         for sector in (0..254).cycle().take(254 * 1_000) {
             now = spindle.pass(now, &extent(sector, 254, 1)).after(1);
@@ -127,8 +148,21 @@ mod tests {
     }
 
     #[test]
+    fn disksims_angle_falls_behind_with_every_sector() {
+        let mut spindle = Spindle::new(6_000, Angle::Disksim);
+        let wanted = extent(5, 10, 1);
+        assert_eq!(spindle.pass(0, &wanted).begin(), 5_000_000);
+        // 8 sectors and a wait and a half: 9.5 cuts of 10 ms / 2^24 each.
+        (0..1_000).for_each(|_| spindle.passes(8));
+        assert_eq!(spindle.pass(0, &wanted).begin(), 5_000_000 + 9_500 * 10_000_000 / (1 << 24));
+        let mut exact = Spindle::new(6_000, Angle::Exact);
+        (0..1_000).for_each(|_| exact.passes(8));
+        assert_eq!(exact.pass(0, &wanted).begin(), 5_000_000);
+    }
+
+    #[test]
     fn a_boundary_is_the_next_gap_between_sectors() {
-        let (spindle, wanted) = (Spindle::new(6_000), extent(2, 10, 1));
+        let (spindle, wanted) = (Spindle::new(6_000, Angle::Exact), extent(2, 10, 1));
         let boundary = |at| spindle.pass(5_300_000, &wanted).boundary(at, &wanted);
         assert_eq!(boundary(1_000_000), 5_300_000, "the heads arrive");
         assert_eq!(boundary(5_400_000), 6_000_000);
@@ -142,7 +176,7 @@ mod tests {
             rpm in 60_u32..100_000, now in 0..u64::MAX / 2, spt in 1_u32..2_000, pick: u32, count in 1_u32..50
         ) {
             let wanted = extent(pick % spt, spt, count);
-            let pass = Spindle::new(rpm).pass(now, &wanted);
+            let pass = Spindle::new(rpm, Angle::Exact).pass(now, &wanted);
             // The exact angle at t, in parts of 60e9 * spt: it is the sector's, up to a nanosecond.
             let unit = u128::from(MINUTE_NS) * u128::from(spt);
             let angle = |at: u64| u128::from(at) * u128::from(rpm) * u128::from(spt) % unit;

@@ -83,6 +83,36 @@ fn reading_ahead_stops_where_the_drive_says() {
 }
 
 #[test]
+fn the_least_that_is_read_ahead_comes_in_before_another_command_has_the_heads() {
+    let with = |read_ahead_sectors_min| {
+        buffered(|drive| {
+            drive.cache.read_ahead_sectors_min = read_ahead_sectors_min;
+            drive.cache.segment_sectors = 32;
+        })
+    };
+    // Sector 0 is read at 1 ms; another read comes at once, for cylinder 4 (6 ms away), sector 9.
+    let far = 4 * 20 + 9;
+    let second = |least| {
+        let mut disk = with(least);
+        read(&mut disk, 0, 0, 1);
+        let second = read(&mut disk, MS + MS / 10, far, 1);
+        (second, read(&mut disk, 60 * MS + MS / 2, least.max(1).into(), 1))
+    };
+    // Without a least the sector under way is completed at 2 ms: there at 8 ms, read at 10 ms.
+    let (at, again) = second(0);
+    assert_eq!(at, 10 * MS + MS / 10);
+    assert!(again > 61 * MS, "sector 1 was not kept");
+    // Four sectors more are in at 5 ms: there at 11 ms, read at 20 ms.
+    assert_eq!(second(4), (20 * MS + MS / 10, 60 * MS + MS / 2 + MS / 10));
+    // Over the end of the track: sectors 10 to 12 come in from 20 to 23 ms; there at 29 ms, just in time.
+    assert_eq!(second(12), (30 * MS + MS / 10, 60 * MS + MS / 2 + MS / 10));
+    // What had come in by then costs nothing.
+    let mut disk = with(4);
+    read(&mut disk, 0, 0, 1);
+    assert_eq!(read(&mut disk, 7 * MS + MS / 2, far, 1), 20 * MS + MS / 10);
+}
+
+#[test]
 fn a_stream_is_recognised_after_as_many_reads_as_the_drive_asks_for() {
     let mut disk = buffered(|drive| {
         drive.cache.read_ahead_after = 1;

@@ -182,6 +182,34 @@ impl Spec {
         NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
     }
 
+    /// The same device with other random service times, for another run of the same study: the seeds of all
+    /// servers in it are mixed with `seed`. Devices without chance stay what they are.
+    #[must_use]
+    pub fn seeded(&self, seed: u64) -> Self {
+        let model = match &self.model {
+            Model::Servers { parameters, capacity } => Model::Servers {
+                parameters: servers::Parameters {
+                    seed: servers::mixed(parameters.seed, seed),
+                    ..*parameters
+                },
+                capacity: *capacity,
+            },
+            Model::Raid { parameters, members } => {
+                // Members that are written as one description do not draw the same times.
+                let seeded = |(index, member): (u64, &Self)| member.seeded(servers::mixed(index, seed));
+                let members = (0..).zip(members).map(seeded).collect();
+                Model::Raid { parameters: *parameters, members }
+            }
+            Model::Bus { device, bytes_per_second, overhead } => Model::Bus {
+                device: Box::new(device.seeded(seed)),
+                bytes_per_second: *bytes_per_second,
+                overhead: *overhead,
+            },
+            other => other.clone(),
+        };
+        Self { model, ..self.clone() }
+    }
+
     /// The device, idle. A large flash drive takes 8 bytes of memory per page, and a moment.
     ///
     /// # Panics

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::{Operation, Span, Time};
-use evenkeel_device::disk::parameters::{Bus, Cache, Overheads, Policy};
+use evenkeel_device::disk::parameters::{Angle, Bus, Cache, Overheads, Policy};
 use evenkeel_device::disk::{Disk, Parameters};
 use evenkeel_device::raid::{self, ParityUpdate, Raid, WriteAfter};
 use evenkeel_device::{Device, Io};
@@ -61,6 +61,9 @@ pub(crate) struct Run {
     pub(crate) end_ns: u64,
     pub(crate) quantiles_ns: Vec<u64>,
     pub(crate) first_ns: Vec<u64>,
+    /// The last responses of a run in which requests arrive on their own.
+    #[serde(default)]
+    pub(crate) last_ns: Vec<u64>,
 }
 
 /// How the disks of a run stand together.
@@ -126,10 +129,20 @@ pub(crate) fn whole_data() -> Option<PathBuf> {
 }
 
 impl Run {
-    /// Whether single requests can be compared: one at a time, and no cache that shifts the rest of the
-    /// run if one request comes out differently.
+    /// Whether single requests can be compared: a single disk in the order of arrival, and no cache that
+    /// shifts the rest of the run if one request comes out differently.
     pub(crate) fn is_request_by_request(&self) -> bool {
-        !self.is_queued() && self.name.contains("nocache")
+        (!self.is_queued() || self.arrives()) && self.name.contains("nocache")
+    }
+
+    /// Whether requests arrive on their own, so that idle times lie between them.
+    pub(crate) fn arrives(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// The drive with its angle kept as DiskSim keeps it.
+    pub(crate) fn parameters_with_disksims_angle(&self) -> Parameters {
+        Parameters { angle: Angle::Disksim, ..self.parameters() }
     }
 
     /// Whether throughput and mean are what can be compared: requests wait, or disks work together.
@@ -195,7 +208,7 @@ impl Run {
     pub(crate) fn outcome_on(&self, parameters: &Parameters) -> Outcome {
         let load = self.load();
         let disk = Disk::new(parameters).expect("valid parameters");
-        if self.depth == 0 {
+        if self.arrives() {
             return arriving(disk, &load);
         }
         let mut devices: Vec<BoxedDevice> =

@@ -5,6 +5,7 @@
 //!  adapt = { rate = [...], burst = [...], apply = true, window = "10 s" }  changes, where they fit
 //! ```
 
+use evenkeel_catalogue::Objection;
 use evenkeel_core::{AdaptLimits, Cost, Envelope, Slo, Span};
 
 use super::costs::check_burst;
@@ -107,7 +108,7 @@ fn check_promise(
 fn check_smallest(report: &mut Report, item: &Item<'_>, volume: &VolumeConfig, burst: Cost) -> Option<()> {
     let only = volume.slo.envelope()?;
     let smallest = Slo::guaranteed(Envelope::new(burst, only.rate(), only.latency()).ok()?);
-    if let Some((message, remedy)) = check_burst(&smallest, volume) {
+    if let Some(Objection { message, remedy }) = check_burst(&smallest, volume) {
         item.refuse(report, message, remedy);
         return None;
     }

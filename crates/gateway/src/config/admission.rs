@@ -7,20 +7,20 @@
 //! ```
 
 use evenkeel_core::admission::{self, Need};
-use evenkeel_core::{Envelope, Slo};
+use evenkeel_core::{Cost, Envelope, Slo};
 
 use super::{Admission, Config, SchedulerKind};
 
 impl Config {
     /// The capacity that these promises need on a store: by the System Capacity Constraint of pClock, or by
-    /// lemma 3 of Nested QoS where classes are graduated.
-    pub(super) fn need_of_classes(&self, store: usize, promised: &[&[Envelope]]) -> Need {
-        let graduated = promised.iter().any(|classes| classes.len() > 1);
+    /// lemma 3 of Nested QoS where classes are graduated. Each comes with the cost of its largest request.
+    pub(super) fn need_of_classes(&self, store: usize, promised: &[(&[Envelope], Cost)]) -> Need {
+        let graduated = promised.iter().any(|(classes, _)| classes.len() > 1);
         if graduated || self.stores[store].scheduler == SchedulerKind::Nested {
-            return admission::nested_capacity(promised);
+            return admission::nested_capacity_of_costs(promised);
         }
         let envelopes: Vec<Envelope> =
-            promised.iter().filter_map(|classes| classes.first().copied()).collect();
+            promised.iter().filter_map(|(classes, _)| classes.first().copied()).collect();
         admission::required_capacity(&envelopes)
     }
 
@@ -34,10 +34,11 @@ impl Config {
         else {
             return Vec::new();
         };
-        let mut promised: Vec<&[Envelope]> = Vec::new();
+        let mut promised: Vec<(&[Envelope], Cost)> = Vec::new();
         let mut left_out = Vec::new();
-        for (name, slo) in self.agreements_of(store).filter(|(_, slo)| !slo.is_background()) {
-            promised.push(slo.classes());
+        let agreements = self.agreements_of(store).zip(self.largest_costs_of(store));
+        for ((name, slo), largest) in agreements.filter(|((_, slo), _)| !slo.is_background()) {
+            promised.push((slo.classes(), largest));
             if self.need_of_classes(store, &promised).capacity > capacity {
                 promised.pop();
                 left_out.push(name);

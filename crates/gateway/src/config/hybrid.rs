@@ -37,6 +37,8 @@ pub struct HybridConfig {
     pub slow_depth: NonZeroU32,
     /// Clusters that migrate at once; 0 for none.
     pub migrations: u32,
+    /// Serve although the fast device is missing: what is there fails, everything else goes on.
+    pub without_fast: bool,
 }
 
 /// A policy with its parameters.
@@ -154,6 +156,7 @@ fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Optio
     };
     let (fast_depth, slow_depth) = (depth("fast_depth"), depth("slow_depth"));
     let migrations = table.take("migrations").map_or(Some(1), |item| item.whole(report, 0..=MIGRATIONS_MAX));
+    let without_fast = table.take("without_fast").map_or(Some(false), |item| item.flag(report));
     table.finish(report);
     let mut path = |item: &Option<Item<'_>>| read_path(report, item.as_ref()?, folder);
     let (fast_path, map_path) = (path(&fast), path(&map));
@@ -170,6 +173,7 @@ fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Optio
         fast_depth: fast_depth?,
         slow_depth: slow_depth?,
         migrations: migrations?,
+        without_fast: without_fast?,
     };
     Some(HybridDraft { config, fast_span: fast?.span, map_span: map?.span })
 }

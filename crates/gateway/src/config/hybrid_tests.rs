@@ -34,6 +34,7 @@ fn a_hybrid_store_has_two_devices_a_map_and_a_policy() {
     assert_eq!(hybrid.map, Path::new("/etc/s.map"));
     assert_eq!(hybrid.policy, PolicyConfig::Online(OnlineParameters::default()));
     assert_eq!((hybrid.fast_depth.get(), hybrid.slow_depth.get(), hybrid.migrations), (32, 32, 1));
+    assert!(!hybrid.without_fast);
     assert_eq!(store.depth.get(), 64);
     assert_eq!(accepted("path = \"slow.img\"\nbackend = \"file\"").stores[0].hybrid, None);
 }
@@ -42,7 +43,7 @@ fn a_hybrid_store_has_two_devices_a_map_and_a_policy() {
 fn everything_can_be_chosen() {
     let options = "policy = \"online\", fast_depth = 48, slow_depth = 8, migrations = 0, random_excess_min = 2, \
                    ratio_percent_min = 40, victims_percent = 20, victims_from_full_percent = 80, \
-                   clusters_max = 1000, promote_fit = false, migrate_victims = false";
+                   clusters_max = 1000, promote_fit = false, migrate_victims = false, without_fast = true";
     let config = accepted(&format!("{SLOW}hybrid = {{ fast = \"f\", map = \"m\", {options} }}"));
     let hybrid = config.stores[0].hybrid.as_ref().expect("it is hybrid");
     let parameters = OnlineParameters {
@@ -54,6 +55,7 @@ fn everything_can_be_chosen() {
         migrate_victims: false,
         clusters_max: 1000,
     };
+    assert!(hybrid.without_fast);
     assert_eq!(hybrid.policy, PolicyConfig::Online(parameters));
     assert_eq!((config.stores[0].depth.get(), hybrid.migrations), (56, 0));
     for (name, policy) in

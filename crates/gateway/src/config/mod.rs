@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::admission::Need;
-use evenkeel_core::{CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, SpareCapacity, Weight};
+use evenkeel_core::{Cost, CostModel, DepthControl, Envelope, Limit, Rate, Slo, Span, SpareCapacity, Weight};
 
 mod adapt;
 mod admission;
@@ -34,6 +34,7 @@ mod sections;
 
 pub use adapt::AdaptConfig;
 pub use audit::AuditConfig;
+pub use costs::parse_cost;
 pub use emulate::EmulateConfig;
 pub use evenkeel_catalogue::{SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
@@ -275,8 +276,10 @@ impl Config {
     /// place among those of [`Config::agreements_of`] that promise something.
     #[must_use]
     pub fn need_of(&self, store: usize) -> Need {
-        let promised: Vec<&[Envelope]> =
-            self.agreements_of(store).map(|(_, slo)| slo.classes()).filter(|it| !it.is_empty()).collect();
+        let agreements = self.agreements_of(store).zip(self.largest_costs_of(store));
+        let promised = agreements.map(|((_, slo), largest)| (slo.classes(), largest));
+        let promised: Vec<(&[Envelope], Cost)> =
+            promised.filter(|(classes, _)| !classes.is_empty()).collect();
         self.need_of_classes(store, &promised)
     }
 }

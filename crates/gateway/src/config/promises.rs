@@ -6,7 +6,7 @@
 //!  reservation, limit, weight                                   ─┘
 //! ```
 
-use evenkeel_catalogue::envelope_remedy;
+use evenkeel_catalogue::{Objection, PromiseKey, envelope_remedy, limit_objection, with_rates};
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 
 use super::costs::check_burst;
@@ -27,25 +27,17 @@ impl<'t> Agreement<'t> {
         let sla = table.take("sla");
         let promise = sla.as_ref().and_then(|item| read_promise(report, item, scheduler));
         let reservation = table.take("reservation").and_then(|item| {
-            let known = scheduler.is_none_or(SchedulerKind::knows_reservations);
-            read_reserved(report, &item, known, scheduler, Slo::with_reservation)
+            read_reserved(report, &item, PromiseKey::Reservation, scheduler, Slo::with_reservation)
         });
         let limit = table.take("limit").and_then(|item| {
-            let known = scheduler.is_none_or(SchedulerKind::knows_limits);
-            let limit = read_reserved(report, &item, known, scheduler, Slo::with_limit)?;
-            // mClock reserves the promised rate where no other reservation is given.
-            let promised = || promise.as_ref().and_then(Slo::envelope).map(Envelope::rate);
-            if let Some(least) = reservation.or_else(promised).filter(|least| limit < *least) {
-                let message = format!("{limit} are less than the reservation of {least}");
-                item.refuse(
-                    report,
-                    message,
-                    "raise the limit, or lower the reservation or the promised rate",
-                );
+            let limit = read_reserved(report, &item, PromiseKey::Limit, scheduler, Slo::with_limit)?;
+            let promised = promise.as_ref().and_then(Slo::envelope).map(Envelope::rate);
+            if let Some(objection) = limit_objection(limit, reservation, promised) {
+                item.refuse(report, objection.message, objection.remedy);
             }
             Some(limit)
         });
-        let slo = reserved(read_shares(report, table, promise, scheduler), reservation, limit);
+        let slo = with_rates(read_shares(report, table, promise, scheduler), reservation, limit);
         Self { slo, sla }
     }
 
@@ -64,7 +56,8 @@ impl<'t> Agreement<'t> {
 
     /// Reports a promise that does not cover the largest request of `volume`; whether it did.
     pub(super) fn check_covers(&self, report: &mut Report, volume: &VolumeConfig) -> bool {
-        let (Some(sla), Some((message, remedy))) = (&self.sla, check_burst(&self.slo, volume)) else {
+        let (Some(sla), Some(Objection { message, remedy })) = (&self.sla, check_burst(&self.slo, volume))
+        else {
             return false;
         };
         let member = volume.member.map_or(String::new(), |_| format!(" (of volume {:?})", volume.name));
@@ -79,9 +72,7 @@ fn read_promise(report: &mut Report, item: &Item<'_>, scheduler: Option<Schedule
         return read_sla(report, item).map(Slo::guaranteed);
     }
     let classes = item.list(report, SLA_FORM)?;
-    if let Some(scheduler) = scheduler.filter(|kind| classes.len() > 1 && !kind.knows_classes()) {
-        let message = format!("{scheduler} knows one class, and these are {}", classes.len());
-        item.refuse(report, message, "keep one of them, or write scheduler = \"nested\" in the store");
+    if is_refused(report, item, PromiseKey::Classes(classes.len()), scheduler) {
         return None;
     }
     let read: Vec<Option<Envelope>> = classes.iter().map(|class| read_sla(report, class)).collect();
@@ -117,10 +108,7 @@ fn read_interactive(
     promised: bool,
 ) -> bool {
     let interactive = item.flag(report).unwrap_or(false);
-    if let Some(scheduler) = scheduler.filter(|kind| !kind.knows_interactive()) {
-        let remedy = "remove this line, or write scheduler = \"cello\" in the store";
-        item.refuse(report, format!("{scheduler} makes no difference between volumes by it"), remedy);
-    } else if interactive && promised {
+    if !is_refused(report, item, PromiseKey::Interactive, scheduler) && interactive && promised {
         let message = "a volume with an sla is in the real-time class already";
         item.refuse(report, message, "remove this line, or the sla");
     }
@@ -131,14 +119,12 @@ fn read_interactive(
 fn read_reserved(
     report: &mut Report,
     item: &Item<'_>,
-    known: bool,
+    key: PromiseKey,
     scheduler: Option<SchedulerKind>,
     check: impl Fn(Slo, Rate) -> Result<Slo, SloError>,
 ) -> Option<Rate> {
     let rate = item.rate(report)?;
-    if let Some(scheduler) = scheduler.filter(|_| !known) {
-        let message = format!("{scheduler} does not use it, so it would promise something that nobody keeps");
-        item.refuse(report, message, "remove this line, or write scheduler = \"mclock\" in the store");
+    if is_refused(report, item, key, scheduler) {
         return None;
     }
     if let Err(error) = check(Slo::background(), rate) {
@@ -148,16 +134,17 @@ fn read_reserved(
     Some(rate)
 }
 
-/// `slo` with rates that have been checked one by one.
-fn reserved(slo: Slo, reservation: Option<Rate>, limit: Option<Rate>) -> Slo {
-    let slo = match reservation {
-        Some(rate) => slo.clone().with_reservation(rate).unwrap_or(slo),
-        None => slo,
-    };
-    match limit {
-        Some(rate) => slo.clone().with_limit(rate).unwrap_or(slo),
-        None => slo,
-    }
+/// Reports `key` if the scheduler, which may not be known, does not use it; whether it did.
+fn is_refused(
+    report: &mut Report,
+    item: &Item<'_>,
+    key: PromiseKey,
+    scheduler: Option<SchedulerKind>,
+) -> bool {
+    let objection = scheduler.and_then(|scheduler| key.objection(scheduler, "in the store"));
+    let Some(objection) = objection else { return false };
+    item.refuse(report, objection.message, objection.remedy);
+    true
 }
 
 fn read_sla(report: &mut Report, item: &Item<'_>) -> Option<Envelope> {

@@ -52,6 +52,8 @@ pub(super) struct Slot {
     pub(super) device_over: Option<Time>,
     /// The disk time that the device model tells.
     pub(super) disk_time: Option<Span>,
+    /// What it syncs, if it does: first byte of the file and bytes, zeros for the whole file.
+    pub(super) sync: (u64, u32),
 }
 
 impl Store {
@@ -122,6 +124,7 @@ impl Store {
         if !self.has_buffer(now, index, submission.ticket) {
             return Ok(());
         }
+        self.note_unsynced(index);
         let slot = &mut self.slots[index as usize];
         slot.started = now;
         slot.pushed = now;
@@ -200,10 +203,7 @@ impl Store {
     fn push_access(&mut self, index: u32) -> io::Result<()> {
         let slot = &self.slots[index as usize];
         let slice = &self.volumes[slot.volume as usize].slice;
-        // A volume that can be named by one range syncs that range only: a neighbour's unwritten
-        // data in the same file is not its business.
-        let sync = u32::try_from(slice.size).map_or((0, 0), |length| (slice.offset, length));
-        let place = Place { file: slice.file, start: slice.offset + slot.offset, sync };
+        let place = Place { file: slice.file, start: slice.offset + slot.offset, sync: slot.sync };
         let has_data = matches!(slot.steps.command, Command::Read | Command::Write);
         let rest = if has_data { slot.rest() } else { std::ptr::null_mut() };
         let entry = slot.steps.entry(place, rest, self.zeroes.as_mut_ptr());
@@ -212,12 +212,37 @@ impl Store {
         unsafe { self.ring.push(entry, Tag::Access(index)) }
     }
 
+    /// Settles what an access syncs, if it does. A neighbour's unwritten data in the same file is not its business.
+    fn note_unsynced(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let volume = &mut self.volumes[slot.volume as usize];
+        let (slice, start) = (&volume.slice, volume.slice.offset + slot.offset);
+        let all = u32::try_from(slice.size).map_or((0, 0), |length| (slice.offset, length));
+        slot.sync = match (slot.steps.command, &mut volume.unsynced) {
+            (Command::Read, _) => return,
+            (Command::Flush, Some(unsynced)) => unsynced.begin(),
+            (Command::Flush | Command::Disconnect, _) => all,
+            (Command::Write | Command::Trim | Command::WriteZeroes, unsynced) => {
+                if let Some(unsynced) = unsynced {
+                    unsynced.on_write(start, slot.steps.length);
+                }
+                // What it has trimmed or zeroed, under FUA.
+                (start, slot.steps.length)
+            }
+        };
+    }
+
     /// Takes in the result of a step; whether another step follows.
     fn continue_access(&mut self, index: u32, result: i32) -> io::Result<bool> {
         let result = self.judge_result(index, result);
-        let again = self.slots[index as usize].steps.take_in(result);
+        let slot = &mut self.slots[index as usize];
+        let again = slot.steps.take_in(result);
         if again {
             self.push_access(index)?;
+        } else if slot.steps.command == Command::Flush
+            && let Some(unsynced) = &mut self.volumes[slot.volume as usize].unsynced
+        {
+            unsynced.end(slot.steps.error.is_none());
         }
         Ok(again)
     }

@@ -3,10 +3,10 @@
 //! ```text
 //!  arrival ──> ParameterControl ── once a window ──> proposal (σ, ρ)
 //!                                                       │ apply = true, and all promises fit with it?
-//!                              engine, ledger, watch <──┴──> only told
+//!                engine, ledger, audit log, watch <──┴──> only told
 //! ```
 
-use evenkeel_core::admission::Binding;
+use evenkeel_audit::Change;
 use evenkeel_core::{Cost, Envelope, FlowId, Input, ParameterControl, Rate, Slo, Time, admission};
 
 use super::{CapacityVerdict, Store, Volume};
@@ -82,6 +82,9 @@ impl Store {
             return;
         }
         let name = self.volumes[volume as usize].name.clone();
+        if let Some(audit) = &mut self.audit {
+            audit.change(now, Change::Adapted(flow));
+        }
         self.open_account(now, flow, &name, &slo, None);
         self.capacity.set_needed(needed);
         let Volume { name, adaptation, .. } = &mut self.volumes[volume as usize];
@@ -103,20 +106,24 @@ impl Store {
             |(id, slo): (FlowId, &'_ Slo)| if id == flow { None } else { Some(slo.classes().to_vec()) };
         let others: Vec<Vec<Envelope>> = self.engine.flows().filter_map(classes).collect();
         let all: Vec<&[Envelope]> = others.iter().map(Vec::as_slice).chain([&changed[..]]).collect();
-        let graduated = self.engine.scheduler_name() == "nested" || all.iter().any(|it| it.len() > 1);
-        let need = if graduated {
-            admission::nested_capacity(&all)
-        } else {
-            let envelopes: Vec<Envelope> = all.iter().filter_map(|it| it.first().copied()).collect();
-            admission::required_capacity(&envelopes)
-        };
-        debug_assert!(need.binding != Binding::None);
-        let needed = need.capacity;
-        let no_more = needed <= self.capacity.needed();
+        let needed = need_of(&all, self.engine.scheduler_name() == "nested");
         let is_short = self.capacity.verdict() == CapacityVerdict::Short;
-        let fits = self.capacity.stated().is_some_and(|stated| needed <= stated);
-        (needed, no_more || (fits && !is_short))
+        (needed, is_admitted(needed, self.capacity.needed(), self.capacity.stated(), is_short))
     }
+}
+
+fn need_of(all: &[&[Envelope]], nested: bool) -> Rate {
+    if nested || all.iter().any(|it| it.len() > 1) {
+        return admission::nested_capacity(all).capacity;
+    }
+    let envelopes: Vec<Envelope> = all.iter().filter_map(|it| it.first().copied()).collect();
+    admission::required_capacity(&envelopes).capacity
+}
+
+/// Whether promises that need `needed` may take the place of those that need `present`.
+fn is_admitted(needed: Rate, present: Rate, stated: Option<Rate>, is_short: bool) -> bool {
+    let fits = stated.is_some_and(|stated| needed <= stated);
+    needed <= present || (fits && !is_short)
 }
 
 /// The same promise with another envelope.
@@ -129,4 +136,56 @@ fn with_envelope(slo: &Slo, envelope: Envelope) -> Option<Slo> {
         changed = changed.with_limit(limit).ok()?;
     }
     Some(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::Span;
+    use proptest::prelude::*;
+
+    fn any_envelope() -> impl Strategy<Value = Envelope> {
+        (1_u64..60, 1_u64..400, 1_u64..200).prop_map(|(burst, rate, millis)| {
+            Envelope::new(Cost::requests(burst), Rate::per_second(rate), Span::from_millis(millis))
+                .expect("in range")
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_applied_never_breaks_admission(
+            start in prop::collection::vec(any_envelope(), 1..6),
+            proposals in prop::collection::vec((any::<prop::sample::Index>(), any_envelope(), any::<bool>()), 1..40),
+            percent in 50_u64..250,
+            nested: bool,
+        ) {
+            let needs = |promises: &[Envelope]| {
+                let all: Vec<&[Envelope]> = promises.iter().map(std::slice::from_ref).collect();
+                need_of(&all, nested)
+            };
+            let mut promises = start;
+            let stated = Rate::from_millis(needs(&promises).as_millis() * percent / 100);
+            let mut changes = 0;
+            for (flow, proposal, is_short) in proposals {
+                let mut changed = promises.clone();
+                changed[flow.index(promises.len())] = proposal;
+                let (present, needed) = (needs(&promises), needs(&changed));
+                if is_admitted(needed, present, Some(stated), is_short) {
+                    // What fitted goes on to fit; what did not, needs no more than before; and where the device gives
+                    // too little, nothing is added.
+                    prop_assert!(needed <= stated || needed <= present);
+                    prop_assert!(!is_short || needed <= present);
+                    promises = changed;
+                    changes += 1;
+                } else {
+                    prop_assert!(needed > present);
+                }
+                if percent >= 100 {
+                    prop_assert!(needs(&promises) <= stated, "after {} changes", changes);
+                }
+                // Without a stated capacity nothing grows.
+                prop_assert!(!is_admitted(needed, present, None, is_short) || needed <= present);
+            }
+        }
+    }
 }

@@ -250,12 +250,9 @@ impl Writing {
                 self.terms.remove(flow);
             }
             Note::Change(at, change) => {
-                let slot = match change {
-                    Change::Scheduler(_) => 0,
-                    Change::Depth(_) => 1,
-                    Change::Capacity(_) => 2,
-                };
-                self.changes[slot] = Some((*at, change.clone()));
+                if let Some(slot) = change.slot() {
+                    self.changes[slot] = Some((*at, change.clone()));
+                }
             }
             _ => {}
         }

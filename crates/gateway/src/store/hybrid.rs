@@ -13,12 +13,14 @@
 //! needs the capacity; its number has [`COPY`] set.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 use evenkeel_core::{
-    Completion, Cost, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time,
+    Completion, CostModel, FlowId, Input, Operation, Outcome, Request, RequestId, Submission, Ticket, Time,
 };
 use evenkeel_nbd::{Command, ErrorCode};
+use evenkeel_tiering::store::copy_cost;
 use evenkeel_tiering::{Copy, Fault, Hybrid, HybridRequest, Output, Tier, TierAccess};
 use io_uring::{opcode, types};
 use slab::Slab;
@@ -27,6 +29,7 @@ use super::Store;
 use super::gate::{Gates, Waiting};
 use super::map_thread::MapThread;
 use super::steps::{Place, Stage, Steps};
+use super::tier_faults::TierErrors;
 use crate::backing::HybridParts;
 use crate::buffers::Buffer;
 use crate::mailbox::Mailbox;
@@ -50,7 +53,12 @@ pub(super) struct Tiers {
     fast_base: u64,
     map: MapThread,
     migration: FlowId,
+    /// What copies cost.
+    cost: CostModel,
     end: End,
+    errors: TierErrors,
+    /// Whether the fast device is missing from the start, as configured.
+    without_fast: bool,
 }
 
 /// An access of a request to one device.
@@ -108,7 +116,7 @@ impl Tiers {
         mailbox: Mailbox<super::Command>,
         migration: FlowId,
     ) -> io::Result<Self> {
-        let HybridParts { hybrid, map, fast_base, config } = parts;
+        let HybridParts { hybrid, map, fast_base, config, cost } = parts;
         Ok(Self {
             hybrid,
             pieces: Vec::with_capacity(256),
@@ -117,7 +125,10 @@ impl Tiers {
             fast_base,
             map: MapThread::start(store, map, mailbox)?,
             migration,
+            cost,
             end: End::NotYet,
+            errors: TierErrors::default(),
+            without_fast: config.without_fast,
         })
     }
 
@@ -129,6 +140,15 @@ impl Tiers {
     /// Accesses that may be at both devices.
     pub(super) const fn depth(&self) -> u32 {
         self.gates.depth()
+    }
+
+    pub(super) const fn is_without_fast(&self) -> bool {
+        self.without_fast
+    }
+
+    /// Bytes of the store within `range` that are on the fast device.
+    pub(super) fn fast_bytes(&self, range: Range<u64>) -> u64 {
+        self.hybrid.fast_bytes_within(&range)
     }
 
     pub(super) fn wants_more(&self) -> bool {
@@ -170,6 +190,8 @@ impl Tiers {
             commits: counts.commits,
             fast_lost: self.hybrid.is_lost(Tier::Fast),
             slow_lost: self.hybrid.is_lost(Tier::Slow),
+            fast_errors: self.errors.fast,
+            slow_errors: self.errors.slow,
         }
     }
 
@@ -298,6 +320,8 @@ impl Store {
         let Piece { access, steps } = *piece;
         if let Some(error) = steps.error {
             self.slots[access.token as usize].steps.error.get_or_insert(error);
+            let count = self.tiers().errors.count(access.tier);
+            self.tell_failed_access(&access, -result, count);
         }
         self.leave_gate(access.tier)?;
         let is_write = access.operation != Operation::Read;
@@ -305,6 +329,7 @@ impl Store {
         if is_lost && !self.tiers().hybrid.is_lost(Tier::Fast) {
             tracing::error!(store = %self.name, error = %io::Error::from_raw_os_error(-result),
                 "the fast device is lost; blocks whose newest content is there fail, all others go on");
+            self.tell_unreachable();
         }
         let tiers = self.tiers();
         if is_lost {
@@ -361,8 +386,12 @@ impl Store {
             Tier::Fast => (Operation::Write, copy.to_offset),
         };
         let flow = tiers.migration;
-        let request = Request { id, flow, operation, offset, length: copy.length, cost: Cost::ONE };
+        let cost = copy_cost(&tiers.cost, copy.length);
+        let request = Request { id, flow, operation, offset, length: copy.length, cost };
         self.ledger.on_arrival(now, &request);
+        if let Some(audit) = &mut self.audit {
+            audit.on_arrival(&request);
+        }
         let taken = self.engine.handle_input(now, Input::Arrival(request));
         assert!(taken.is_ok(), "the migration flow is configured from the start");
     }
@@ -415,7 +444,9 @@ impl Store {
                 } else {
                     io::Error::from_raw_os_error(-result)
                 };
-                tracing::warn!(store = %self.name, ?tier, %error, "a cluster could not be migrated");
+                if self.tiers().errors.count(tier).is_power_of_two() {
+                    tracing::warn!(store = %self.name, ?tier, %error, "a cluster could not be migrated");
+                }
                 self.leave_gate(tier)?;
                 return self.end_copy(now, index, false);
             }

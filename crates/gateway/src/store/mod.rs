@@ -52,6 +52,8 @@ mod receive;
 mod record;
 mod send;
 mod steps;
+mod tier_faults;
+mod unsynced;
 
 use access::Slot;
 pub use adapt::AdaptAccount;
@@ -147,6 +149,8 @@ struct Volume {
     in_flight_max: u64,
     /// How many faults of its file a FLUSH has told.
     faults_told: u64,
+    /// What a FLUSH has to sync, if one range cannot name the whole volume.
+    unsynced: Option<unsynced::Unsynced>,
     /// Connections that wait for room, with what their next request takes; first come, first served.
     waiting: std::collections::VecDeque<(u32, u64)>,
     /// The connection that was first in `waiting` is being let in.
@@ -395,6 +399,9 @@ impl Store {
             in_flight: 0,
             in_flight_max: parts.in_flight_max,
             faults_told: 0,
+            unsynced: u32::try_from(parts.slice.size)
+                .is_err()
+                .then(|| unsynced::Unsynced::new(parts.slice.offset, parts.slice.size)),
             waiting: std::collections::VecDeque::new(),
             letting_in: false,
         });
@@ -410,6 +417,10 @@ impl Store {
         self.engine.handle_input(now, Input::Add(migration, slo)).map_err(io::Error::other)?;
         let tiers = hybrid::Tiers::new(&self.name, parts, self.mailbox.clone(), migration)?;
         self.tiers = Some(Box::new(tiers));
+        if self.tiers.as_ref().is_some_and(|tiers| tiers.is_without_fast()) {
+            tracing::error!(store = %self.name, "serving without the fast device, as configured");
+            self.tell_unreachable();
+        }
         Ok(())
     }
 
@@ -505,7 +516,9 @@ impl Store {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(File::sync_data)
+        // Where the fast device is missing, something else holds its place.
+        let is_missing = self.tiers.as_ref().is_some_and(|tiers| tiers.is_without_fast());
+        self.files.iter().take(if is_missing { 1 } else { usize::MAX }).try_for_each(File::sync_data)
     }
 }
 

@@ -161,6 +161,7 @@ impl Store {
             access_over: None,
             device_over: None,
             disk_time: None,
+            sync: (0, 0),
         }) as u32;
         if command == Command::Write {
             connection.receive = Receiving::Payload { slot, filled: 0 };

@@ -161,8 +161,8 @@ impl DeviceConfig {
 
     pub(super) fn build(&self, seed: u64) -> Box<dyn Device + Send> {
         match self {
-            Self::Model(spec) => spec.build(),
-            Self::Hybrid(config) => Box::new(config.build(&[])),
+            Self::Model(spec) => spec.seeded(seed).build(),
+            Self::Hybrid(config) => Box::new(config.seeded(seed).build(&[])),
             Self::Exponential { rate, servers } => {
                 let nanos = u64::from(servers.get()) * 1_000_000_000_000 / rate.as_millis().max(1);
                 let law = Law::Exponential(Span::from_nanos(nanos));

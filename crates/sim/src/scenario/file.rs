@@ -145,6 +145,11 @@ pub struct WorkloadSection {
     pub format: Option<String>,
     /// Only the requests to this volume of the trace, numbered from 0.
     pub volume: Option<u32>,
+    /// Malformed lines of the trace that are left out before it is refused. 100 by default.
+    pub malformed_max: Option<u64>,
+    /// Requests of the trace within which the order may be wrong: they are sorted by time. 0 by default, at
+    /// most 1048576.
+    pub reorder: Option<u32>,
     /// When this part begins. With the flow by default; what a trace says is counted from there.
     pub from: Option<TimeText>,
     /// When it ends. With the flow by default.
@@ -235,6 +240,8 @@ pub struct ChangeSection {
     pub depth: Option<u32>,
     /// The flow that `sla`, `weight`, `reservation` and `limit` are for.
     pub flow: Option<String>,
+    /// The group that they are for.
+    pub group: Option<String>,
     /// Another promise.
     pub sla: Option<OneOrMany<SlaSection>>,
     /// Another weight.

@@ -5,6 +5,7 @@
 //!  [flow.db]     group = "acme"                    <── a member: `weight` and `limit` hold within the group
 //! ```
 
+use evenkeel_catalogue::SchedulerKind;
 use evenkeel_core::{Cost, FlowId, Limit, Membership, Slo, Weight};
 use evenkeel_strict::suggest::closest;
 
@@ -14,9 +15,14 @@ use super::file::{FlowSection, ScenarioFile};
 use super::resolve::{Terms, slo};
 
 /// The groups of `file`, by name.
-pub(super) fn read(checker: &mut Checker<'_>, file: &ScenarioFile) -> Vec<ScenarioGroup> {
+pub(super) fn read(
+    checker: &mut Checker<'_>,
+    file: &ScenarioFile,
+    schedulers: &[SchedulerKind],
+) -> Vec<ScenarioGroup> {
     let group = |(name, section): (&String, &super::GroupSection)| {
         let terms = Terms {
+            schedulers,
             sla: section.sla.as_ref(),
             weight: section.weight,
             reservation: section.reservation,

@@ -9,6 +9,7 @@
 //!  block = "4 KiB"                what is located: writes of less stay where the block is
 //!  policy = "online"              or "none", "offline", "lru", "arc"
 //!  overlap = true                 false: the two devices never work at the same time
+//!  copies = "inside"              or "scheduled": clusters move as requests of a background flow
 //! ```
 
 use std::num::NonZeroU32;
@@ -26,6 +27,10 @@ use crate::random::Random;
 const SEQUENTIAL_PERCENT_MAX: u32 = 50;
 /// Accesses by which a model's times are measured for the gain equation.
 const PROBES: u64 = 256;
+/// Bytes of one scheduled copy at most, as in the gateway.
+const COPY_BYTES_MAX: u32 = 128 << 10;
+/// Slots of a device with scheduled copies are set free in batches of at most so many, likewise.
+const RELEASE_BATCH_MAX: u32 = 64;
 
 /// A hybrid device of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct HybridConfig {
     pub policy: PolicyConfig,
     /// Whether the two models work at the same time.
     pub overlap: bool,
+    /// Whether copies are requests of a background flow, as in the gateway, and not the device's own affair.
+    pub schedules_copies: bool,
 }
 
 /// Which policy.
@@ -97,6 +104,8 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
     let remedy = "write policy = \"online\", or \"none\", \"offline\", \"lru\" or \"arc\"";
     let policy = table.require(report, "policy", remedy).and_then(|item| item.choice(report, &policies));
     let overlap = table.take("overlap").map_or(Some(true), |item| item.flag(report));
+    let copies = [("inside", false), ("scheduled", true)];
+    let copies = table.take("copies").map_or(Some(false), |item| item.choice(report, &copies));
     table.finish(report);
     Some(HybridConfig {
         fast: fast?,
@@ -105,6 +114,7 @@ pub(super) fn read(report: &mut Report, mut table: Table<'_>) -> Option<HybridCo
         geometry: geometry?,
         policy: policy?,
         overlap: overlap?,
+        schedules_copies: copies?,
     })
 }
 
@@ -162,6 +172,12 @@ impl HybridConfig {
         }
     }
 
+    /// The same with other random service times, where its devices have some.
+    #[must_use]
+    pub fn seeded(&self, seed: u64) -> Self {
+        Self { fast: self.fast.seeded(seed), slow: self.slow.seeded(!seed), ..self.clone() }
+    }
+
     /// The device; `chosen` are the clusters of the offline scheme.
     #[must_use]
     pub fn build(&self, chosen: &[Cluster]) -> HybridDevice {
@@ -183,7 +199,11 @@ impl HybridConfig {
             bytes: self.bytes(),
             fast_bytes: self.fast_bytes,
             policy,
-            background: Background::default(),
+            background: Background {
+                copy_bytes_max: if self.schedules_copies { COPY_BYTES_MAX } else { u32::MAX },
+                release_batch_max: if self.schedules_copies { RELEASE_BATCH_MAX } else { 1 },
+                ..Background::default()
+            },
             preloaded: chosen.to_vec(),
             overlap: self.overlap,
         };

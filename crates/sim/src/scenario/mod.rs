@@ -130,6 +130,7 @@ enum What {
 #[derive(Clone, Debug)]
 enum ScenarioChange {
     Slo(FlowId, Slo),
+    Group(FlowId, Slo),
     Scheduler(String),
     Spare(SpareCapacity),
     Speed(u64),
@@ -232,10 +233,19 @@ impl Scenario {
         let made = |name: &str| {
             scheduler(name, self.spare, &self.tuning).expect("names of schedulers have been checked")
         };
+        let capacity = self.device.capacity();
         let mut changes = Vec::new();
         let mut sources = Vec::new();
         for (group, config) in (self.flows.len() as u32..).map(FlowId).zip(&self.groups) {
             changes.push((Time::ZERO, Change::Group(group, config.slo.clone())));
+        }
+        if let Some(flow) = self.migration_flow() {
+            changes.push((Time::ZERO, Change::Configure(flow, Slo::background())));
+            // What all flows pay; where they differ, a copy is two requests.
+            let mut costs = self.flows.iter().map(|flow| &flow.cost);
+            if let Some(cost) = costs.next().filter(|first| costs.all(|cost| cost == *first)) {
+                changes.push((Time::ZERO, Change::Cost(flow, cost.clone())));
+            }
         }
         for (flow, config) in (0..).map(FlowId).zip(&self.flows) {
             let begin = match config.membership {
@@ -253,7 +263,7 @@ impl Scenario {
                 let load = match &config.what {
                     What::Generated(pace, access) => Load::Generated(*pace, access.clone()),
                     What::Trace(spec) => {
-                        Load::Trace(spec.open().map_err(|source| SimError::Trace { flow, source })?)
+                        Load::Trace(spec.open(capacity).map_err(|source| SimError::Trace { flow, source })?)
                     }
                 };
                 sources.push(SourceConfig {
@@ -269,6 +279,7 @@ impl Scenario {
         changes.extend(self.changes.iter().map(|(at, change)| {
             let change = match change {
                 ScenarioChange::Slo(flow, slo) => Change::Configure(*flow, slo.clone()),
+                ScenarioChange::Group(group, slo) => Change::Group(*group, slo.clone()),
                 ScenarioChange::Scheduler(name) => Change::Scheduler(made(name)),
                 ScenarioChange::Spare(spare) => Change::Spare(*spare),
                 ScenarioChange::Speed(speed) => Change::Speed(*speed),

@@ -7,7 +7,7 @@
 //! Requests that depend on replies (closed loops) may differ between the passes: give them `requests`, so
 //! that both passes have the same ones.
 
-use evenkeel_core::{Operation, Submission, Time};
+use evenkeel_core::{FlowId, Operation, Submission, Time};
 use evenkeel_device::Device;
 use evenkeel_tiering::Cluster;
 use evenkeel_tiering::policy::Profile;
@@ -40,12 +40,22 @@ impl Observer for Profiling {
 impl Scenario {
     /// The device with nothing on its way; runs the first pass if its policy needs one.
     pub(super) fn build_device(&self, seed: u64) -> Result<Box<dyn Device + Send>, SimError> {
-        match &self.device {
-            DeviceConfig::Hybrid(config) if config.policy == PolicyConfig::Offline => {
-                Ok(Box::new(config.build(&self.first_pass(config, seed)?)))
-            }
-            other => Ok(other.build(seed)),
+        let DeviceConfig::Hybrid(config) = &self.device else { return Ok(self.device.build(seed)) };
+        let chosen = match config.policy {
+            PolicyConfig::Offline => self.first_pass(config, seed)?,
+            _ => Vec::new(),
+        };
+        let mut device = config.seeded(seed).build(&chosen);
+        if let Some(flow) = self.migration_flow() {
+            device.schedule_copies(flow);
         }
+        Ok(Box::new(device))
+    }
+
+    /// The flow of copies between tiers, behind those of flows and groups, if they are scheduled.
+    pub(super) fn migration_flow(&self) -> Option<FlowId> {
+        let is_scheduled = matches!(&self.device, DeviceConfig::Hybrid(config) if config.schedules_copies);
+        is_scheduled.then(|| FlowId((self.flows.len() + self.groups.len()) as u32))
     }
 
     fn first_pass(&self, config: &HybridConfig, seed: u64) -> Result<Vec<Cluster>, SimError> {

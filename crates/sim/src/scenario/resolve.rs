@@ -3,8 +3,12 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evenkeel_catalogue::SchedulerKind;
-use evenkeel_core::{Envelope, FlowId, Membership, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight};
+use evenkeel_catalogue::{
+    Objection, PromiseKey, SchedulerKind, burst_objection, envelope_remedy, limit_objection, with_rates,
+};
+use evenkeel_core::{
+    Cost, Envelope, FlowId, Membership, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight,
+};
 use evenkeel_strict::ShownBytes;
 use evenkeel_strict::suggest::closest;
 
@@ -13,7 +17,7 @@ use super::file::{ChangeSection, FlowSection, ScenarioFile, SlaSection};
 use super::schedulers::scheduler_names;
 use super::told::Told;
 use super::words::{OneOrMany, RateText, parts};
-use super::{DeviceConfig, Scenario, ScenarioChange, ScenarioFlow, What, groups, workload};
+use super::{DeviceConfig, Scenario, ScenarioChange, ScenarioFlow, ScenarioGroup, What, groups, workload};
 use crate::dilated::SPEED_ONE;
 
 /// Windows of a run, at most: they are kept for every flow.
@@ -41,18 +45,20 @@ pub(super) fn scenario(
         checker.refuse(&["flow"], format!("there are {} flows", names.len()), remedy);
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let groups = groups::read(checker, file);
+    let schedulers = schedulers(file, &scheduler_name);
+    let groups = groups::read(checker, file, &schedulers);
     let flows: Vec<ScenarioFlow> = names
         .iter()
         .filter_map(|name| Some((name, file.flow.get(*name)?)))
         .map(|(name, section)| {
             let membership = groups::membership(checker, name, section, &groups, names.len());
-            flow(checker, name, section, file, told, folder, membership)
+            flow(checker, name, section, &Whole { file, told, folder, schedulers: &schedulers }, membership)
         })
         .collect();
     groups::check_members(checker, &groups, file);
+    check_bursts(checker, &flows, file);
     check_regions(checker, &flows, device.and_then(DeviceConfig::capacity));
-    let changes = changes(checker, file, names, &flows);
+    let changes = changes(checker, file, names, &flows, &groups, &schedulers);
     let device = device?;
     Some(Scenario {
         name: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -134,15 +140,28 @@ fn check_depth(checker: &mut Checker<'_>, path: &[&str], depth: Option<u32>) -> 
     NonZeroU32::new(depth)
 }
 
+/// The schedulers that a run has, one after the other.
+fn schedulers(file: &ScenarioFile, first: &str) -> Vec<SchedulerKind> {
+    let later = file.change.iter().filter_map(|change| change.scheduler.as_deref());
+    std::iter::once(first).chain(later).filter_map(SchedulerKind::by_name).collect()
+}
+
+/// What all flows are read with.
+struct Whole<'f> {
+    file: &'f ScenarioFile,
+    told: &'f Told,
+    folder: &'f Path,
+    schedulers: &'f [SchedulerKind],
+}
+
 fn flow(
     checker: &mut Checker<'_>,
     name: &str,
     section: &FlowSection,
-    file: &ScenarioFile,
-    told: &Told,
-    folder: &Path,
+    whole: &Whole<'_>,
     membership: Option<(Membership, Slo)>,
 ) -> ScenarioFlow {
+    let Whole { file, told, folder, schedulers } = *whole;
     let at = ["flow", name];
     let start = section.start.map_or(Time::ZERO, |start| Time::ZERO + start.0);
     let stop = section.stop.map(|stop| Time::ZERO + stop.0);
@@ -150,6 +169,7 @@ fn flow(
         checker.refuse(&[at[0], name, "stop"], "the flow ends before it begins", "write a later time");
     }
     let terms = Terms {
+        schedulers,
         sla: section.sla.as_ref(),
         weight: section.weight,
         reservation: section.reservation,
@@ -179,6 +199,8 @@ fn flow(
 
 /// What is agreed with a flow, as written.
 pub(super) struct Terms<'f> {
+    /// The schedulers of the run: what none of them uses is refused.
+    pub(super) schedulers: &'f [SchedulerKind],
     pub(super) sla: Option<&'f OneOrMany<SlaSection>>,
     pub(super) weight: Option<u32>,
     pub(super) reservation: Option<RateText>,
@@ -201,23 +223,61 @@ pub(super) fn slo(checker: &mut Checker<'_>, at: &[&str], terms: &Terms<'_>) -> 
             ),
         }
     }
-    let mut rate = |slo: Slo, name, given: Option<RateText>, with: fn(Slo, Rate) -> Result<Slo, SloError>| {
-        let Some(given) = given else { return slo };
-        with(slo.clone(), given.0).unwrap_or_else(|error| {
-            checker.refuse(&key(name), error.to_string(), "choose another value");
-            slo
-        })
-    };
-    slo = rate(slo, "reservation", terms.reservation, Slo::with_reservation);
-    slo = rate(slo, "limit", terms.limit, Slo::with_limit);
-    let least = slo.reservation().or_else(|| slo.envelope().map(Envelope::rate));
-    if let (Some(limit), Some(least)) = (slo.limit(), least)
-        && limit < least
-    {
-        let message = format!("{limit} are less than the {least} that are reserved");
-        checker.refuse(&key("limit"), message, "raise the limit, or lower the reservation or promised rate");
+    let mut rate =
+        |key: &[&str], word, given: Option<RateText>, with: fn(Slo, Rate) -> Result<Slo, SloError>| {
+            let rate = given?.0;
+            refuse_unknown(checker, key, word, terms.schedulers);
+            if let Err(error) = with(Slo::background(), rate) {
+                checker.refuse(key, error.to_string(), envelope_remedy(error));
+                return None;
+            }
+            Some(rate)
+        };
+    let reservation =
+        rate(&key("reservation"), PromiseKey::Reservation, terms.reservation, Slo::with_reservation);
+    let limit = rate(&key("limit"), PromiseKey::Limit, terms.limit, Slo::with_limit);
+    let promised = slo.envelope().map(Envelope::rate);
+    if let Some(objection) = limit.and_then(|limit| limit_objection(limit, reservation, promised)) {
+        checker.refuse(&key("limit"), objection.message, objection.remedy);
     }
-    slo
+    with_rates(slo, reservation, limit)
+}
+
+/// Refuses a rate that none of the run's schedulers keeps. Classes and interactive flows may stand under any
+/// scheduler, so that one scenario serves to compare them.
+fn refuse_unknown(checker: &mut Checker<'_>, path: &[&str], key: PromiseKey, schedulers: &[SchedulerKind]) {
+    let objections: Vec<Objection> =
+        schedulers.iter().filter_map(|kind| key.objection(*kind, "at the top of the file")).collect();
+    if objections.len() == schedulers.len()
+        && let Some(first) = objections.into_iter().next()
+    {
+        checker.refuse(path, first.message, first.remedy);
+    }
+}
+
+/// Promises must hold the dearest request that their flows generate. Traces are not read for that, and a burst
+/// of 0, the papers' way of writing a flow that is paced, counts as one request.
+fn check_bursts(checker: &mut Checker<'_>, flows: &[ScenarioFlow], file: &ScenarioFile) {
+    for flow in flows {
+        let dearest = flow.parts.iter().filter_map(|part| match &part.what {
+            What::Generated(_, access) => Some(access.dearest(&flow.cost)),
+            What::Trace(_) => None,
+        });
+        let Some(dearest) = dearest.max() else { continue };
+        let paced = flow.slo.classes().last().is_some_and(|class| class.burst() == Cost::ZERO);
+        if paced && dearest <= Cost::ONE {
+            continue;
+        }
+        let or = "or lower its cost or size";
+        if let Some(objection) = burst_objection(&flow.slo, dearest, "its dearest request", or) {
+            let group = file.flow.get(&flow.name).and_then(|section| section.group.as_deref());
+            let (table, name, of) = match group {
+                Some(group) => ("group", group, format!(" (of flow {:?})", flow.name)),
+                None => ("flow", flow.name.as_str(), String::new()),
+            };
+            checker.refuse(&[table, name, "sla"], objection.message + &of, objection.remedy);
+        }
+    }
 }
 
 fn promise(checker: &mut Checker<'_>, at: &[&str], classes: &OneOrMany<SlaSection>) -> Option<Slo> {
@@ -250,9 +310,12 @@ fn changes(
     file: &ScenarioFile,
     names: &[&str],
     flows: &[ScenarioFlow],
+    groups: &[ScenarioGroup],
+    schedulers: &[SchedulerKind],
 ) -> Vec<(Time, ScenarioChange)> {
     let mut changes = Vec::new();
-    let mut slos: Vec<Slo> = flows.iter().map(|flow| flow.slo.clone()).collect();
+    let slos = flows.iter().map(|flow| flow.slo.clone()).chain(groups.iter().map(|group| group.slo.clone()));
+    let mut agreements = Agreements { names, flows, groups, schedulers, slos: slos.collect() };
     let mut order: Vec<(usize, &ChangeSection)> = file.change.iter().enumerate().collect();
     order.sort_by_key(|(_, change)| change.at.0);
     let mut scheduler_name = file.scheduler.as_deref().unwrap_or("pclock");
@@ -284,7 +347,7 @@ fn changes(
         if let Some(depth) = check_depth(checker, &key("depth"), change.depth) {
             changes.push((time, ScenarioChange::Depth(depth)));
         }
-        if let Some(slo) = new_terms(checker, &at, change, names, flows, &mut slos) {
+        if let Some(slo) = agreements.change(checker, &at, change) {
             changes.push((time, slo));
         }
         if changes.len() == before && checker.problems.is_empty() {
@@ -294,81 +357,106 @@ fn changes(
     changes
 }
 
-/// A change of what is agreed with a flow: terms that are not named stay.
-fn new_terms(
-    checker: &mut Checker<'_>,
-    at: &[&str],
-    change: &ChangeSection,
-    names: &[&str],
-    flows: &[ScenarioFlow],
-    slos: &mut [Slo],
-) -> Option<ScenarioChange> {
-    let terms = Terms {
-        sla: change.sla.as_ref(),
-        weight: change.weight,
-        reservation: change.reservation,
-        limit: change.limit,
-    };
-    let any =
-        terms.sla.is_some() || terms.weight.is_some() || terms.reservation.is_some() || terms.limit.is_some();
-    let Some(name) = &change.flow else {
-        if any {
-            checker.refuse(at, "whose terms change is not said", "add flow = \"NAME\"");
-        }
-        return None;
-    };
-    let Some(index) = names.iter().position(|known| known == name) else {
-        let remedy = match closest(name, names) {
-            Some(close) => format!("did you mean \"{close}\"?"),
-            None => format!("write one of {}", names.join(", ")),
-        };
-        checker.refuse(&[at, &["flow"]].concat(), format!("there is no flow {name:?}"), remedy);
-        return None;
-    };
-    if !any {
-        let remedy = "add sla, weight, reservation or limit, or remove flow";
-        checker.refuse(&[at, &["flow"]].concat(), format!("nothing changes for {name:?}"), remedy);
-        return None;
-    }
-    if flows[index].membership.is_some() {
-        let message = format!("{name:?} is a member of a group, whose terms hold for it");
-        checker.refuse(&[at, &["flow"]].concat(), message, "name a flow that is in no group");
-        return None;
-    }
-    let old = &slos[index];
-    let mut new = slo(checker, at, &terms);
-    if terms.sla.is_none() {
-        new = with_rates(Slo::nested(old.classes()).unwrap_or_else(|_| Slo::background()), &new)
-            .with_weight(new.weight());
-    }
-    if old.is_interactive() {
-        new = new.with_interactive();
-    }
-    if terms.weight.is_none() {
-        new = new.with_weight(old.weight());
-    }
-    if terms.reservation.is_none()
-        && let Some(rate) = old.reservation()
-    {
-        new = new.clone().with_reservation(rate).unwrap_or(new);
-    }
-    if terms.limit.is_none()
-        && let Some(rate) = old.limit()
-    {
-        new = new.clone().with_limit(rate).unwrap_or(new);
-    }
-    slos[index] = new.clone();
-    Some(ScenarioChange::Slo(FlowId(index as u32), new))
+/// What is agreed with flows and groups at some instant.
+struct Agreements<'s> {
+    names: &'s [&'s str],
+    flows: &'s [ScenarioFlow],
+    groups: &'s [ScenarioGroup],
+    schedulers: &'s [SchedulerKind],
+    /// By number: flows, then groups.
+    slos: Vec<Slo>,
 }
 
-/// `slo` with the reservation and limit of `other`.
-fn with_rates(slo: Slo, other: &Slo) -> Slo {
-    let slo = match other.reservation() {
-        Some(rate) => slo.clone().with_reservation(rate).unwrap_or(slo),
-        None => slo,
-    };
-    match other.limit() {
-        Some(rate) => slo.clone().with_limit(rate).unwrap_or(slo),
-        None => slo,
+impl Agreements<'_> {
+    /// A change of what is agreed with a flow or a group: terms that are not named stay.
+    fn change(
+        &mut self,
+        checker: &mut Checker<'_>,
+        at: &[&str],
+        change: &ChangeSection,
+    ) -> Option<ScenarioChange> {
+        let terms = Terms {
+            schedulers: self.schedulers,
+            sla: change.sla.as_ref(),
+            weight: change.weight,
+            reservation: change.reservation,
+            limit: change.limit,
+        };
+        let any = terms.sla.is_some()
+            || terms.weight.is_some()
+            || terms.reservation.is_some()
+            || terms.limit.is_some();
+        let (key, name) = match (&change.flow, &change.group) {
+            (Some(name), None) => ("flow", name),
+            (None, Some(name)) => ("group", name),
+            (Some(_), Some(_)) => {
+                let path = [at, &["group"]].concat();
+                checker.refuse(&path, "a change is for a flow or for a group", "write two changes");
+                return None;
+            }
+            (None, None) if any => {
+                checker.refuse(
+                    at,
+                    "whose terms change is not said",
+                    "add flow = \"NAME\" or group = \"NAME\"",
+                );
+                return None;
+            }
+            (None, None) => return None,
+        };
+        let path = [at, &[key]].concat();
+        let index = self.number(checker, &path, key, name)?;
+        if !any {
+            let remedy = format!("add sla, weight, reservation or limit, or remove {key}");
+            checker.refuse(&path, format!("nothing changes for {name:?}"), remedy);
+            return None;
+        }
+        let new = changed(&self.slos[index], slo(checker, at, &terms), &terms);
+        self.slos[index] = new.clone();
+        let number = FlowId(index as u32);
+        Some(if key == "group" {
+            ScenarioChange::Group(number, new)
+        } else {
+            ScenarioChange::Slo(number, new)
+        })
     }
+
+    /// The number of a flow that has an agreement of its own, or of a group.
+    fn number(&self, checker: &mut Checker<'_>, path: &[&str], key: &str, name: &str) -> Option<usize> {
+        let groups: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+        let (known, first) =
+            if key == "group" { (groups.as_slice(), self.flows.len()) } else { (self.names, 0) };
+        let Some(index) = known.iter().position(|known| *known == name) else {
+            let remedy = match closest(name, known) {
+                Some(close) => format!("did you mean \"{close}\"?"),
+                None if known.is_empty() => format!("add a section [{key}.{name}]"),
+                None => format!("write one of {}", known.join(", ")),
+            };
+            checker.refuse(path, format!("there is no {key} {name:?}"), remedy);
+            return None;
+        };
+        if key == "flow"
+            && let Some(membership) = self.flows[index].membership
+        {
+            let message = format!("{name:?} is a member of a group, whose terms hold for it");
+            let group =
+                groups.get(membership.group.0 as usize - self.flows.len()).copied().unwrap_or_default();
+            let remedy = format!("write group = {group:?} instead, or name a flow that is in no group");
+            checker.refuse(path, message, remedy);
+            return None;
+        }
+        Some(first + index)
+    }
+}
+
+/// `old` with what `terms` names from `new`.
+fn changed(old: &Slo, new: Slo, terms: &Terms<'_>) -> Slo {
+    let (reservation, limit) = (new.reservation().or(old.reservation()), new.limit().or(old.limit()));
+    let weight = if terms.weight.is_some() { new.weight() } else { old.weight() };
+    let promise = match terms.sla {
+        Some(_) => new,
+        None => Slo::nested(old.classes()).unwrap_or_else(|_| Slo::background()),
+    };
+    let slo = with_rates(promise.with_weight(weight), reservation, limit);
+    if old.is_interactive() { slo.with_interactive() } else { slo }
 }

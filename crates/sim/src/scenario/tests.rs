@@ -249,6 +249,132 @@ fn a_trace_that_cannot_be_opened_names_its_flow() {
     assert!(told.starts_with("the trace of flow 0: ") && told.contains("web.csv"), "{told}");
 }
 
+/// A scenario that replays a trace of the SPC format with these lines, on a small device.
+fn replaying(name: &str, lines: &[&str], keys: &str) -> Result<Summary, String> {
+    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}.spc", std::process::id()));
+    std::fs::write(&path, lines.join("\n") + "\n").expect("a file can be written");
+    let text = format!(
+        "duration = \"10 s\"\n[device]\nkind = \"constant-rate\"\nrate = \"100 IOPS\"\ncapacity = \"1 MiB\"\n\
+         [flow.a]\nworkload = {{ trace = {path:?}, format = \"spc\"{keys} }}\n"
+    );
+    let done = run(&parsed(&text), &Options { seed: 1, commit: None }, None, &mut |_| {});
+    std::fs::remove_file(&path).expect("it is there");
+    done.map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_request_beyond_the_device_is_refused_with_its_line() {
+    let lines = ["0,0,512,r,0.0", "0,2047,512,r,0.5", "1,2048,512,w,1.0"];
+    let told = replaying("beyond", &lines, "").expect_err("the last one ends at 1 MiB + 512 B");
+    assert!(
+        told.contains("line 3: the request ends at byte 1049088, beyond the device of 1048576"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("use a larger device, or fit the trace to this one with `evenkeel trace scale --fit`")
+    );
+    let only = replaying("volume", &lines, ", volume = 0").expect("volume 1 is not asked for");
+    assert_eq!(only.flows[0].served, 2);
+}
+
+#[test]
+fn the_order_and_the_malformed_lines_of_a_trace_may_be_forgiven() {
+    let shuffled = ["0,0,512,r,0.5", "0,8,512,r,0.0", "0,16,512,r,1.0"];
+    let told = replaying("order", &shuffled, "").expect_err("time goes back");
+    assert!(told.contains("line 2: time goes backwards") && told.contains("write reorder = N"), "{told}");
+    assert_eq!(replaying("sorted", &shuffled, ", reorder = 2").expect("it is sorted").flows[0].served, 3);
+    let damaged = ["0,0,512,r,0.0", "0,eight,512,r,0.5", "0,16,512,r,1.0"];
+    assert_eq!(replaying("forgiven", &damaged, "").expect("one of three is left out").flows[0].served, 2);
+    let told = replaying("damaged", &damaged, ", malformed_max = 0").expect_err("none may be left out");
+    assert!(told.contains("line 2") && told.contains("malformed_max = N"), "{told}");
+    let text = SMALL.replace("arrivals = \"constant\",", "arrivals = \"constant\", reorder = 4,");
+    assert!(refused(&text)[0].contains("reorder means nothing with arrivals"));
+}
+
+#[test]
+fn random_service_times_follow_the_seed() {
+    let text = "duration = \"20 s\"\n[device]\nkind = \"servers\"\nread = \"5 ms\"\ndistribution = \"exponential\"\n\
+                [flow.a]\nworkload = { arrivals = \"constant\", rate = \"100 IOPS\" }\n";
+    let mean = |seed| summary(&parsed(text), seed).flows[0].latency.latency_mean_us;
+    assert_eq!(mean(1), mean(1));
+    assert!(mean(1) != mean(2), "the arrivals are the same, only the device can differ");
+}
+
+#[test]
+fn rates_that_no_scheduler_of_the_run_keeps_are_refused() {
+    let limited = SMALL.replace("weight = 3", "limit = \"50 IOPS\"");
+    assert_eq!(
+        refused(&limited),
+        [
+            "s.toml:13:9: flow.web.limit: pclock does not use it, so it would promise something that nobody keeps; \
+          remove this line, or write scheduler = \"mclock\" at the top of the file"
+        ]
+    );
+    parsed(&limited.replace("scheduler = \"sced\"", "scheduler = \"mclock\""));
+    let low = limited.replace("depth = 2", "scheduler = \"mclock\"").replace("50 IOPS", "30 IOPS");
+    assert!(refused(&low)[0].contains("30 IOPS are less than the reservation of 40 IOPS"));
+}
+
+#[test]
+fn a_burst_holds_the_dearest_request() {
+    let dear = |cost: &str| SMALL.replace("weight = 3", &format!("cost = {cost}"));
+    parsed(&dear("{ write = 5 }"));
+    assert_eq!(
+        refused(&dear("{ write = 6 }")),
+        [
+            "s.toml:12:7: flow.web.sla: a burst of 5 never holds its dearest request, which costs 6; write a burst \
+          of at least 6, or lower its cost or size"
+        ]
+    );
+    parsed(&dear("{ write = 6 }").replace("read = 0.7", "read = 1"));
+    assert!(refused(&dear("{ read = { \"4 KiB\" = 1, \"64 KiB\" = 8 } }"))[0].contains("which costs 8"));
+}
+
+const GROUPED: &str = r#"
+duration = "20 s"
+[device]
+rate = "100 IOPS"
+[group.pair]
+weight = 1
+[flow.one]
+group = "pair"
+workload = { arrivals = "closed", outstanding = 8 }
+[flow.two]
+group = "pair"
+workload = { arrivals = "closed", outstanding = 8 }
+[flow.other]
+workload = { arrivals = "closed", outstanding = 8 }
+[[change]]
+at = "10 s"
+group = "pair"
+weight = 3
+"#;
+
+#[test]
+fn what_a_group_is_promised_changes_when_the_scenario_says_so() {
+    let text = GROUPED.replace("duration", "scheduler = \"sfqd\"\nduration");
+    let served = summary(&parsed(&text), 1).flows;
+    let of = |flow: usize, from: usize| served[flow].windows.served[from..from + 8].iter().sum::<u64>();
+    assert!(of(2, 1).abs_diff(400) <= 8, "as much as both members: {}", of(2, 1));
+    assert!(of(2, 11).abs_diff(200) <= 8, "a quarter: {}", of(2, 11));
+    let promise = "sla = { burst = 4, rate = \"30 IOPS\", latency = \"300 ms\" }";
+    let promised = summary(&parsed(&GROUPED.replace("weight = 3", promise)), 1).flows;
+    assert!(
+        promised[0].promised > 0 && promised[2].promised == 0,
+        "its members are judged by the new promise"
+    );
+    let told = |from: &str, to: &str| refused(&GROUPED.replace(from, to)).join("\n");
+    assert!(
+        told("group = \"pair\"\nweight = 3", "group = \"pairs\"\nweight = 3")
+            .contains("did you mean \"pair\"?")
+    );
+    assert!(
+        told("group = \"pair\"\nweight = 3", "flow = \"one\"\nweight = 3").contains("write group = \"pair\"")
+    );
+    assert!(told("weight = 3", "flow = \"one\"").contains("write two changes"));
+    assert!(told("weight = 3", "").contains("nothing changes for \"pair\""));
+}
+
 #[test]
 fn the_schema_knows_every_key_and_is_strict() {
     let schema = schema();
@@ -327,5 +453,6 @@ fn hybrid_devices_are_refused_with_remedies() {
     assert!(with("policy = \"online\"", "policy = \"best\"").contains("\"arc\""));
     assert!(with("overlap = false", "cluster = \"60 KiB\"").contains("powers of two"));
     assert!(with("overlap = false", "overlaps = false").contains("overlap"));
+    assert!(with("overlap = false", "copies = \"outside\"").contains("\"scheduled\""));
     assert!(with("fast = \"flashsim-2009\"\n", "").contains("fast"));
 }

@@ -8,7 +8,7 @@
 //!  on-off       rate, on, off         off_rate, lengths, gaps, shape
 //!  bursts       burst                 every
 //!  closed       outstanding           think, thinking, shape
-//!  (a trace)    trace                 format, volume
+//!  (a trace)    trace                 format, volume, malformed_max, reorder
 //!  any                                from, until, requests; access but for a trace
 //! ```
 
@@ -32,6 +32,11 @@ const SHAPE_DEFAULT: f64 = 1.5;
 const THETA_DEFAULT: f64 = 0.99;
 /// Requests that a closed loop has under way, at most: each takes a place in the event heap.
 const OUTSTANDING_MAX: u32 = 1 << 20;
+const TRACE_KEYS: [&str; 4] = ["format", "volume", "malformed_max", "reorder"];
+/// As for `evenkeel trace`.
+const MALFORMED_DEFAULT: u64 = 100;
+/// The largest window that the reader of traces has.
+const REORDER_MAX: u32 = 1 << 20;
 
 /// Where a part stands.
 struct Place<'p> {
@@ -83,14 +88,25 @@ pub(super) fn part(
     }
     let what = match (&section.trace, section.arrivals) {
         (Some(trace), None) => {
-            refuse_strangers(checker, &place, section, &["format", "volume"], "a trace");
+            refuse_strangers(checker, &place, section, &TRACE_KEYS, "a trace");
             if let Some(Err(error)) = section.format.as_deref().map(Format::from_str) {
                 let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
                 let remedy = format!("write one of {}", names.join(", "));
                 place.refuse(checker, "format", error.to_string(), remedy);
             }
             let (path, format) = (folder.join(trace), section.format.clone());
-            What::Trace(TraceSpec { path, format, volume: section.volume })
+            let reorder = section.reorder.unwrap_or(0);
+            if reorder > REORDER_MAX {
+                let remedy = format!("write at most {REORDER_MAX}, or sort the trace by time");
+                place.refuse(checker, "reorder", format!("{reorder} requests are not kept"), remedy);
+            }
+            What::Trace(TraceSpec {
+                path,
+                format,
+                volume: section.volume,
+                malformed_max: section.malformed_max.unwrap_or(MALFORMED_DEFAULT),
+                reorder: reorder as usize,
+            })
         }
         (None, Some(kind)) => {
             let access = section.access.as_ref().or(owner.access.as_ref());
@@ -228,6 +244,8 @@ fn refuse_strangers(
         ("thinking", section.thinking.is_some()),
         ("format", section.format.is_some()),
         ("volume", section.volume.is_some()),
+        ("malformed_max", section.malformed_max.is_some()),
+        ("reorder", section.reorder.is_some()),
         ("access", section.access.is_some() && section.trace.is_some()),
     ];
     for (key, _) in given.iter().filter(|(key, given)| *given && !known.contains(key)) {

@@ -6,7 +6,7 @@
 //!                   <─ p                            a hit in B1 raises the target p of T1, one in B2 lowers it
 //! ```
 //! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4,
-//! with clusters for pages.
+//! with clusters for pages. Reads in sequence pass by what is not on flash yet, as under [`super::Lru`].
 
 use hashlink::LinkedHashMap;
 use rustc_hash::FxBuildHasher;
@@ -99,6 +99,9 @@ impl Policy for Arc {
         let capacity = residence.slots as usize;
         if capacity == 0 {
             return Advice { write_to: Some(Tier::Slow), ..Advice::default() };
+        }
+        if access.passes_by(residence) {
+            return Advice::default();
         }
         let demote = self.request(access.cluster, capacity);
         Advice { write_to: Some(Tier::Fast), promote: !access.is_write && !residence.is_resident, demote }

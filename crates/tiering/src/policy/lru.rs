@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!  oldest <── clusters on flash or on their way ──> newest        a miss brings its cluster in,
-//!    └─ goes out when room is needed                              whatever it is
+//!    └─ goes out when room is needed                              unless it is read in sequence
 //! ```
+//! A read that goes on where its flow's previous request was passes by what is not on flash yet, as caches of
+//! blocks do by default: a scan would bring everything in, and nothing of it would be used again.
 
 use hashlink::LinkedHashMap;
 use rustc_hash::FxBuildHasher;
@@ -19,6 +21,9 @@ pub struct Lru {
 
 impl Policy for Lru {
     fn on_access(&mut self, access: &Access, residence: Residence) -> Advice {
+        if access.passes_by(residence) {
+            return Advice::default();
+        }
         self.order.insert(access.cluster, ());
         let is_over = self.order.len() > residence.slots as usize;
         let demote = if is_over { self.order.pop_front().map(|(cluster, ())| cluster) } else { None };

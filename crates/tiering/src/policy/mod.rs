@@ -43,6 +43,13 @@ pub struct Access {
     pub is_sequential: bool,
 }
 
+impl Access {
+    /// Whether it is a part of a scan over what is not on flash: nothing that a cache should take in.
+    const fn passes_by(&self, residence: Residence) -> bool {
+        !self.is_write && self.is_sequential && !residence.is_resident
+    }
+}
+
 /// What is on flash at the moment of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residence {

@@ -157,7 +157,7 @@ impl Hybrid {
         let on_fast = self.map.entry(cluster).map_or(Blocks::NONE, |entry| entry.on_fast);
         let blocks = match to {
             Tier::Slow => on_fast,
-            Tier::Fast => self.inside(cluster).without(on_fast),
+            Tier::Fast => self.geometry.inside(cluster, self.migrations.store_bytes).without(on_fast),
         };
         if blocks.is_empty() {
             self.release_if_unused(cluster);
@@ -165,7 +165,7 @@ impl Hybrid {
         }
         if to == Tier::Fast && !self.take_slot(cluster) {
             // Without room on its way the advice is dropped; the next access will repeat it.
-            self.round_wanted |= self.map.has_released();
+            self.lack_slot();
             return;
         }
         let step = (self.background.copy_bytes_max / self.geometry.block_bytes()).max(1);
@@ -211,13 +211,6 @@ impl Hybrid {
             }
         }
         self.release_if_unused(migration.cluster);
-    }
-
-    /// Blocks of `cluster` that lie wholly within the store.
-    fn inside(&self, cluster: Cluster) -> Blocks {
-        let left = self.migrations.store_bytes.saturating_sub(self.geometry.offset_of(cluster));
-        let blocks = (left / u64::from(self.geometry.block_bytes())).min(u64::from(self.geometry.blocks()));
-        Blocks::range(0, blocks as u32)
     }
 
     /// Gives `cluster` a slot if it has none; whether it has one now.

@@ -26,9 +26,11 @@
 //! would hide it). Without the slow device nothing can be flushed any more. Without the fast device,
 //! accesses to blocks that were there fail, flows that had unsynced writes there or changed the map
 //! since fail their flushes, and all others go on: also a write that was on its way to a new place there,
-//! which goes home instead.
+//! which goes home instead. A store that begins without its fast device ([`Hybrid::without_fast`]) has nothing
+//! there that is not durable, so its map goes on being committed and blocks come back as they are overwritten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use evenkeel_core::{FlowId, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,11 +41,13 @@ use crate::map::{Change, Entry, Map, MapError};
 use crate::policy::{Policy, Tier};
 
 mod migrate;
+mod price;
 mod round;
 mod route;
 mod table;
 
 use migrate::Migrations;
+pub use price::{copy_cost, longest_copy};
 use round::Round;
 use table::Table;
 
@@ -146,11 +150,20 @@ pub struct Background {
     /// Bytes of one copy at most, rounded down to whole blocks but never below one: a cluster is copied in
     /// pieces of this size, so that requests for the same device get in between.
     pub copy_bytes_max: u32,
+    /// Slots that were given up are set free for others in batches of a thirty-second of all slots, but of no
+    /// more than this: setting them free syncs both devices. 1 to set each free as soon as it is wanted.
+    pub release_batch_max: u32,
 }
 
 impl Default for Background {
     fn default() -> Self {
-        Self { migrations_max: 1, waiting_max: 256, changes_max: 4096, copy_bytes_max: u32::MAX }
+        Self {
+            migrations_max: 1,
+            waiting_max: 256,
+            changes_max: 4096,
+            copy_bytes_max: u32::MAX,
+            release_batch_max: 1,
+        }
     }
 }
 
@@ -185,6 +198,8 @@ pub struct Hybrid {
     /// Flows with writes since the last sync of a device began, by [`tier_index`].
     unsynced: [FxHashSet<FlowId>; 2],
     lost: [bool; 2],
+    /// Whether the fast device was not there from the start: nothing that the map waits for is on it then.
+    is_absent: bool,
     /// Flows whose accepted writes may be gone with a device.
     bereaved: FxHashSet<FlowId>,
     round: Option<Round>,
@@ -194,6 +209,8 @@ pub struct Hybrid {
     spare_flushes: Vec<u32>,
     spare_flows: [FxHashSet<FlowId>; 2],
     round_wanted: bool,
+    /// How often a slot was wanted since the last round when none was free but some were released.
+    slots_lacked: u32,
     /// Whether the last commit failed: only a flush tries again then.
     map_failed: bool,
     /// Whether the fast device is being emptied: its slots are then given up as soon as they can be.
@@ -251,6 +268,10 @@ const fn tier_index(tier: Tier) -> usize {
     }
 }
 
+/// Of so many slots one is set free with others at once.
+const SLOTS_PER_BATCH: u32 = 32;
+/// How often a slot is lacked in vain, for each of a batch, until the batch is too small but due.
+const PATIENCE: u32 = 4;
 /// Requests under way that memory is taken for from the start.
 const REQUESTS_USUAL: usize = 256;
 
@@ -267,8 +288,7 @@ impl Hybrid {
         background: Background,
         stored: impl IntoIterator<Item = (Cluster, Entry)>,
     ) -> Result<Self, MapError> {
-        let clusters = bytes.div_ceil(u64::from(geometry.cluster_bytes()));
-        let map = Map::load(geometry, geometry.slots(fast_bytes), clusters, stored)?;
+        let map = Map::load(geometry, geometry.slots(fast_bytes), bytes, stored)?;
         let mut hybrid = Self {
             geometry,
             map,
@@ -280,12 +300,14 @@ impl Hybrid {
             dirty: BTreeMap::new(),
             unsynced: Default::default(),
             lost: [false; 2],
+            is_absent: false,
             bereaved: FxHashSet::default(),
             round: None,
             next_round: Vec::new(),
             spare_flushes: Vec::new(),
             spare_flows: Default::default(),
             round_wanted: false,
+            slots_lacked: 0,
             map_failed: false,
             is_draining: false,
             migrations: Migrations::new(bytes),
@@ -361,6 +383,21 @@ impl Hybrid {
         self.map.sorted()
     }
 
+    /// Bytes of the store within `range` whose newest content is on the fast device. O(clusters there).
+    #[must_use]
+    pub fn fast_bytes_within(&self, range: &Range<u64>) -> u64 {
+        let block = u64::from(self.geometry.block_bytes());
+        let overlap = |(cluster, entry): (Cluster, Entry)| {
+            let home = self.geometry.offset_of(cluster);
+            let runs = entry.on_fast.runs(self.geometry.blocks()).map(move |(first, end)| {
+                let (start, end) = (home + u64::from(first) * block, home + u64::from(end) * block);
+                end.min(range.end).saturating_sub(start.max(range.start))
+            });
+            runs.sum::<u64>()
+        };
+        self.map.sorted().into_iter().map(overlap).sum()
+    }
+
     /// Whether nothing is under way and nothing is waiting.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -381,6 +418,18 @@ impl Hybrid {
     pub fn on_tier_lost(&mut self, tier: Tier) {
         self.lose(tier);
         self.pump();
+    }
+
+    /// Begins without the fast device, before any request: blocks whose newest content is there fail until
+    /// they are overwritten whole, and that is as durable as any other write. Nothing migrates.
+    pub fn without_fast(&mut self) {
+        self.is_absent = true;
+        self.lose(Tier::Fast);
+    }
+
+    /// Whether a device was lost with what changes of the map may be waiting for.
+    const fn is_broken(&self) -> bool {
+        self.lost[tier_index(Tier::Slow)] || (self.lost[tier_index(Tier::Fast)] && !self.is_absent)
     }
 
     /// Starts what can be started: migrations, and a round if one is due.
@@ -418,6 +467,18 @@ impl Hybrid {
             self.map.release(cluster);
             self.policy.on_residence(cluster, false);
             self.dirty.entry(cluster).or_default();
+        }
+    }
+
+    /// Notes that a slot was wanted and none was free. Released ones need a round to be used again, and a round
+    /// syncs both devices, so they are set free in batches, unless that keeps too many waiting.
+    fn lack_slot(&mut self) {
+        let released = self.map.released();
+        if released > 0 {
+            let most = self.background.release_batch_max.max(1);
+            let batch = (self.map.slots() / SLOTS_PER_BATCH).clamp(1, most);
+            self.slots_lacked += 1;
+            self.round_wanted |= released >= batch || self.slots_lacked >= batch.saturating_mul(PATIENCE);
         }
     }
 

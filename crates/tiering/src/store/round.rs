@@ -71,8 +71,7 @@ impl Hybrid {
 
     /// Starts a round if one is due and none is under way.
     pub(super) fn start_round(&mut self) {
-        let is_lost = self.lost.contains(&true);
-        let has_changes = !self.dirty.is_empty() && !is_lost;
+        let has_changes = !self.dirty.is_empty() && !self.is_broken();
         let is_wanted = self.round_wanted
             || self.dirty.len() >= self.background.changes_max
             || (self.is_draining && self.migrations.is_idle());
@@ -81,6 +80,7 @@ impl Hybrid {
             return;
         }
         self.round_wanted = false;
+        self.slots_lacked = 0;
         let mut round = Round {
             flushes: std::mem::replace(&mut self.next_round, std::mem::take(&mut self.spare_flushes)),
             clusters: BTreeMap::new(),
@@ -110,11 +110,12 @@ impl Hybrid {
 
     /// Commits once the syncs are over, and ends the round if there is nothing to commit.
     fn go_on(&mut self) {
+        let is_broken = self.is_broken();
         let Some(round) = self.round.as_mut() else { return };
         if round.syncs_left > 0 || round.is_committing {
             return;
         }
-        if !round.changes.is_empty() && !self.lost.contains(&true) {
+        if !round.changes.is_empty() && !is_broken {
             round.is_committing = true;
             self.outputs.push_back(Output::Commit(std::mem::take(&mut round.changes)));
             return;
@@ -161,8 +162,9 @@ impl Hybrid {
         if self.bereaved.contains(&flow) {
             return Err(Fault::Lost(Tier::Fast));
         }
-        let is_lost = self.lost[tier_index(Tier::Fast)];
-        if (is_lost || fault.is_some()) && self.dirty.values().any(|dependents| dependents.contains(&flow)) {
+        if (self.is_broken() || fault.is_some())
+            && self.dirty.values().any(|dependents| dependents.contains(&flow))
+        {
             return Err(fault.unwrap_or(Fault::Lost(Tier::Fast)));
         }
         Ok(())

@@ -159,7 +159,7 @@ impl Hybrid {
             Some(Tier::Fast) if self.lost[tier_index(Tier::Fast)] => Some(Tier::Slow),
             None if self.lost[tier_index(Tier::Fast)] => Some(Tier::Slow),
             Some(Tier::Fast) if movable.is_empty() || !self.take_slot(cluster) => {
-                self.round_wanted |= self.map.has_released();
+                self.lack_slot();
                 None
             }
             other => other,

@@ -47,10 +47,13 @@ pub(crate) struct Faults {
     pub(crate) access_percent: u64,
     pub(crate) sync_percent: u64,
     pub(crate) commit_percent: u64,
+    /// Lives that begin without the fast device.
+    pub(crate) absent_percent: u64,
 }
 
-const NONE: Faults = Faults { access_percent: 0, sync_percent: 0, commit_percent: 0 };
-const SOME: Faults = Faults { access_percent: 3, sync_percent: 2, commit_percent: 10 };
+const NONE: Faults = Faults { access_percent: 0, sync_percent: 0, commit_percent: 0, absent_percent: 0 };
+const SOME: Faults = Faults { access_percent: 3, sync_percent: 2, commit_percent: 10, absent_percent: 0 };
+const ABSENT: Faults = Faults { absent_percent: 50, ..NONE };
 
 fn runs(default: u64) -> Box<dyn Iterator<Item = u64>> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
@@ -84,6 +87,14 @@ fn no_flushed_write_is_lost_by_a_crash() {
 fn no_flushed_write_is_lost_by_a_crash_after_faults() {
     for seed in runs(1500) {
         with_seed(seed, || lives(seed, SOME));
+    }
+}
+
+/// The fast device is missing in every second life, and back in others.
+#[test]
+fn no_flushed_write_is_lost_in_lives_without_the_fast_device() {
+    for seed in runs(800) {
+        with_seed(seed, || lives(seed, ABSENT));
     }
 }
 

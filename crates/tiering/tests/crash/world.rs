@@ -82,6 +82,7 @@ fn hybrid(random: &mut Random, map: &BTreeMap<u64, Entry>) -> Hybrid {
         migrations_max: 1 + random.below(3),
         waiting_max: 8,
         changes_max: 1 + random.below(10),
+        release_batch_max: 1 + random.below(3) as u32,
         copy_bytes_max: BLOCK * (1 + random.below(5) as u32),
     };
     let stored = map.iter().map(|(&cluster, &entry)| (cluster, entry));
@@ -159,6 +160,9 @@ impl World {
         self.history.crash(self.step);
         self.step += 1;
         self.hybrid = hybrid(&mut self.random, &self.map);
+        if self.faults.absent_percent > 0 && self.random.percent(self.faults.absent_percent) {
+            self.hybrid.without_fast();
+        }
         // Quietly, before any migration: what is there now must stay.
         for sector in 0..(STORE / SECTOR) as usize {
             let value = self.look(sector);
@@ -228,7 +232,11 @@ impl World {
     fn collect(&mut self) {
         while let Some(output) = self.hybrid.poll_output() {
             match output {
-                Output::Access(access) => self.jobs.push(Job::Access(access)),
+                Output::Access(access) => {
+                    let is_here = access.tier == Tier::Slow || !self.hybrid.is_lost(Tier::Fast);
+                    assert!(is_here, "an access to a device that is not there");
+                    self.jobs.push(Job::Access(access));
+                }
                 Output::Copy(copy) => self.jobs.push(Job::Copy(copy, None)),
                 Output::Sync(tier) => {
                     let mark = self.device(tier).mark();

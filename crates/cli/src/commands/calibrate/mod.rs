@@ -1,7 +1,7 @@
 //! `evenkeel calibrate`: what a device gives, measured and written down as a profile.
 //!
 //! ```text
-//!  TARGET or --model ──> long run ──> grid of cells ──> Profile ──> --out FILE ──> show, [store] profile
+//!  TARGET, NBD address or --model ──> long run ──> grid of cells ──> Profile ──> --out FILE ──> show, [store] profile
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use crate::report::print;
 
 mod facts;
 mod figure;
+mod nbd;
 mod run;
 mod show;
 
@@ -54,7 +55,8 @@ enum CalibrateCommand {
 /// What to measure, and how well.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The file or block device
+    /// The file or block device, or the address of an export: nbd://HOST[:PORT]/EXPORT or
+    /// nbd+unix:///EXPORT?socket=PATH
     #[arg(required_unless_present = "model")]
     target: Option<PathBuf>,
     /// A device model in virtual time instead: the name of a drive, or the file of a description

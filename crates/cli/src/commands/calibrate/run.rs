@@ -6,16 +6,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use evenkeel_calibrate::{
-    DeviceFacts, DeviceKind, Measurement, ModelTarget, Profile, Sustained, SustainedCourse, Target, measure,
-    sustain,
+    DeviceFacts, DeviceKind, Measurement, ModelTarget, Profile, Sustained, SustainedCourse,
+    Target as Measured, measure, sustain,
 };
 use evenkeel_core::Span;
 use evenkeel_device::Spec;
-use evenkeel_gateway::calibrate::{FileTarget, fill};
+use evenkeel_gateway::calibrate::{FileTarget, device_identity, fill};
 use indicatif::ProgressBar;
 
+use super::nbd::NbdTarget;
 use super::{BAD_INPUT, DONE, FINDING, RunArgs, date, facts, failed, long_cell, show};
 use crate::commands::plan::progress;
+use crate::commands::play;
 use crate::report::print;
 
 /// Slices of the long run; it is made of a thousand or so, none shorter than this.
@@ -73,12 +75,56 @@ fn calibrated(args: &RunArgs) -> Result<Profile, String> {
             };
             measure_all(args, &mut ModelTarget::new(device.build()), (0, size), facts)
         }
+        (None, Some(path)) if path.to_str().is_some_and(is_uri) => calibrate_nbd(args, path),
         (None, Some(path)) => calibrate_file(args, path),
         (None, None) => Err("there is nothing to measure; name a file or block device".to_owned()),
     }
 }
 
-fn calibrate_file(args: &RunArgs, path: &Path) -> Result<Profile, String> {
+/// Whether this is the address of an export, and not a path.
+fn is_uri(text: &str) -> bool {
+    text.starts_with("nbd://") || text.starts_with("nbd+unix://")
+}
+
+fn calibrate_nbd(args: &RunArgs, uri: &Path) -> Result<Profile, String> {
+    let shown = uri.display().to_string();
+    if args.scratch.is_some() {
+        return Err(format!("--scratch makes a file, and {shown} is none; use --range and --destroy-data"));
+    }
+    check_consent(args)?;
+    let play::Target { address, export } =
+        play::target(&shown).map_err(|error| format!("{shown}: {error}"))?;
+    let largest = args.grid().sizes.last().copied().unwrap_or(4096);
+    let mut target = NbdTarget::connect(&address, &export, largest).map_err(|error| {
+        format!("{shown}: {error}; check the address, the name of the export and that the server runs")
+    })?;
+    if args.writes && target.is_read_only() {
+        return Err(format!("{shown}: the server takes no writes; leave out --writes"));
+    }
+    let range = range_within(args, target.size(), &shown)?;
+    eprintln!(
+        "evenkeel: note: over NBD, what is measured is the network, the server and its device together"
+    );
+    let facts = DeviceFacts {
+        path: shown,
+        kind: DeviceKind::Nbd,
+        size: range.1 - range.0,
+        direct: false,
+        identity: String::new(),
+    };
+    measure_all(args, &mut target, range, facts)
+}
+
+/// The bytes to stay inside of.
+fn range_within(args: &RunArgs, size: u64, name: &str) -> Result<(u64, u64), String> {
+    let range = args.range.unwrap_or((0, size));
+    if range.1 > size {
+        return Err(format!("{name} has {size} bytes; choose a --range inside of them"));
+    }
+    Ok(range)
+}
+
+fn check_consent(args: &RunArgs) -> Result<(), String> {
     if args.writes && args.scratch.is_none() && !(args.destroy_data && args.range.is_some()) {
         return Err("--writes destroys data: say where with --range FROM..TO and that you mean it with \
                     --destroy-data, or measure a new file with --scratch SIZE"
@@ -87,20 +133,18 @@ fn calibrate_file(args: &RunArgs, path: &Path) -> Result<Profile, String> {
     if args.destroy_data && !args.writes {
         return Err("--destroy-data means nothing without --writes; add that, or leave both out".to_owned());
     }
+    Ok(())
+}
+
+fn calibrate_file(args: &RunArgs, path: &Path) -> Result<Profile, String> {
+    check_consent(args)?;
     let scratch = args.scratch.map(|size| make_scratch(path, size)).transpose()?;
     let grid = args.grid();
     let depth = grid.depths.last().copied().unwrap_or(1);
     let largest = grid.sizes.last().copied().unwrap_or(4096);
     let mut target =
         FileTarget::open(path, args.writes, depth, largest).map_err(|error| error.to_string())?;
-    let range = args.range.unwrap_or((0, target.size()));
-    if range.1 > target.size() {
-        return Err(format!(
-            "{} has {} bytes; choose a --range inside of them",
-            path.display(),
-            target.size()
-        ));
-    }
+    let range = range_within(args, target.size(), &path.display().to_string())?;
     if target.allocated() < target.size() && !args.allow_holes {
         return Err(format!(
             "{} has holes: {} of its {} bytes are allocated, and reading the others measures memory; fill it, or \
@@ -121,7 +165,7 @@ fn calibrate_file(args: &RunArgs, path: &Path) -> Result<Profile, String> {
         kind: target.kind(),
         size: range.1 - range.0,
         direct: target.is_direct(),
-        identity: target.device_number().map(facts::identity).unwrap_or_default(),
+        identity: device_identity(path),
     };
     let profile = measure_all(args, &mut target, range, facts);
     drop(target);
@@ -130,7 +174,7 @@ fn calibrate_file(args: &RunArgs, path: &Path) -> Result<Profile, String> {
 }
 
 /// The long run, then the grid.
-fn measure_all<T: Target<Error: Display>>(
+fn measure_all<T: Measured<Error: Display>>(
     args: &RunArgs,
     target: &mut T,
     range: (u64, u64),

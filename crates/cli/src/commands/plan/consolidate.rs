@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_core::Rate;
-use evenkeel_plan::{Consolidation, Contender, FileSource, Flow, PlanError, Tenant, consolidate, fit};
+use evenkeel_core::{CostModel, Rate};
+use evenkeel_plan::{
+    Consolidation, Contender, FileSource, Flow, PlanError, Priced, Tenant, consolidate, fit,
+};
 use serde_json::{Value, json};
 
-use super::{Classes, DOES_NOT_FIT, DONE, EXIT_CODES, classes, failed, iops, progress};
+use super::{Classes, DOES_NOT_FIT, DONE, EXIT_CODES, classes, failed, iops, prices, progress};
 use crate::report::print;
 use crate::text_table::{Align, text_table};
 
@@ -24,6 +26,10 @@ pub(super) struct ConsolidateArgs {
     /// How many of them, in this order, fit this capacity?
     #[arg(long, value_name = "IOPS", value_parser = iops)]
     capacity: Option<Rate>,
+    /// What requests cost, as `cost` in a store: `{ write = 2, read = { "4 KiB" = 1, "1 MiB" = 150 } }`; one each if
+    /// left out
+    #[arg(long, value_name = "TOML", value_parser = prices, default_value = "{}")]
+    cost: CostModel,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -61,6 +67,8 @@ pub(super) fn run(args: &ConsolidateArgs) -> u8 {
 
 fn plan(args: &ConsolidateArgs) -> Result<Vec<Consolidation>, PlanError> {
     let sources: Vec<FileSource> = args.traces.iter().map(|path| FileSource::new(path, None)).collect();
+    let sources: Vec<Priced<'_>> =
+        sources.iter().map(|source| Priced { source, cost: args.cost.clone() }).collect();
     let bar = progress(None, "fitting and replaying");
     let mut tenants = Vec::new();
     for (source, path) in sources.iter().zip(&args.traces) {

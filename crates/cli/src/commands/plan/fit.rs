@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_core::{Envelope, Rate};
-use evenkeel_plan::{FileSource, Fit, Flow, Source, Target, exact_need, fit};
+use evenkeel_core::{CostModel, Envelope, Rate};
+use evenkeel_plan::{FileSource, Fit, Flow, Priced, Source, Target, exact_need, fit};
 use serde_json::{Value, json};
 
-use super::{BAD_INPUT, Classes, DONE, EXIT_CODES, classes, failed, figure, progress};
+use super::{BAD_INPUT, Classes, DONE, EXIT_CODES, classes, failed, figure, prices, progress};
 use crate::report::print;
 use crate::text_table::{Align, text_table};
 
@@ -27,13 +27,18 @@ pub(super) struct FitArgs {
     /// Draw the capacity-versus-fraction curve into this SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// What requests cost, as `cost` in a store: `{ write = 2, read = { "4 KiB" = 1, "1 MiB" = 150 } }`; one each if
+    /// left out
+    #[arg(long, value_name = "TOML", value_parser = prices, default_value = "{}")]
+    cost: CostModel,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &FitArgs) -> u8 {
-    let source = FileSource::new(&args.trace, args.volume);
+    let file = FileSource::new(&args.trace, args.volume);
+    let source = Priced { source: &file, cost: args.cost.clone() };
     let targets = &args.classes.0;
     let bar = progress(None, "reading the trace, pass");
     let fitted = fit(&source, targets, &mut |passes| bar.set_position(u64::from(passes)));

@@ -12,8 +12,8 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use evenkeel_core::Rate;
-use evenkeel_gateway::config::Config;
+use evenkeel_core::{CostModel, Rate};
+use evenkeel_gateway::config::{Config, parse_cost};
 use evenkeel_plan::{Target, parse_targets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -86,6 +86,11 @@ fn classes(text: &str) -> Result<Classes, String> {
 /// Wanted classes. A type of its own, so that the command line does not take it for a repeated option.
 #[derive(Clone, Debug)]
 struct Classes(Vec<Target>);
+
+/// Prices as a store of a configuration has them.
+fn prices(text: &str) -> Result<CostModel, String> {
+    parse_cost(text).map_err(|error| error.to_string())
+}
 
 /// `2500 IOPS`, or only the number.
 fn iops(text: &str) -> Result<Rate, String> {

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use evenkeel_core::{Envelope, Rate};
-use evenkeel_gateway::config::{self, Config, SchedulerKind, VolumeConfig};
-use evenkeel_plan::{Relaxation, what_if};
+use evenkeel_gateway::config::{self, Config};
+use evenkeel_plan::Parameter;
 use serde_json::{Value, json};
 
 use super::{BAD_INPUT, DOES_NOT_FIT, DONE, EXIT_CODES, failed, iops};
+use crate::admission::{self, Change};
 use crate::report::{config_error, print};
 use crate::text_table::{Align, text_table};
 
@@ -49,15 +50,11 @@ fn answer(config: &Config, args: &WhatIfArgs) -> Result<u8, String> {
     let capacity = args.capacity.or(store.capacity);
     let capacity = capacity
         .ok_or_else(|| format!("store {} states no capacity; give one with --capacity", store.name))?;
-    let volumes: Vec<&VolumeConfig> = config.volumes_of(index).collect();
-    let classes: Vec<Vec<Envelope>> = volumes.iter().map(|volume| volume.slo.classes().to_vec()).collect();
-    let graduated =
-        store.scheduler == SchedulerKind::Nested || classes.iter().any(|classes| classes.len() > 1);
     let needed = config.need_of(index).capacity;
     let fits = needed <= capacity;
-    let found = if fits { Vec::new() } else { what_if(&classes, capacity, graduated) };
+    let found = if fits { Vec::new() } else { admission::changes_for(config, index, capacity) };
     if args.json {
-        let rows: Vec<Value> = found.iter().map(|it| as_json(it, &volumes)).collect();
+        let rows: Vec<Value> = found.iter().map(|it| as_json(it, config)).collect();
         print(&format!(
             "{}\n",
             json!({
@@ -67,12 +64,12 @@ fn answer(config: &Config, args: &WhatIfArgs) -> Result<u8, String> {
     } else if fits {
         print(&format!("{needed} needed of {capacity}: fits as it is\n"));
     } else {
-        print(&text(&found, &volumes, needed, capacity));
+        print(&text(&found, needed, capacity));
     }
     Ok(if fits { DONE } else { DOES_NOT_FIT })
 }
 
-fn text(found: &[Relaxation], volumes: &[&VolumeConfig], needed: Rate, capacity: Rate) -> String {
+fn text(found: &[Change], needed: Rate, capacity: Rate) -> String {
     let mut text = format!("{needed} needed of {capacity}: does not fit");
     if found.is_empty() {
         text += ". No change of one parameter alone makes it fit: add capacity, or relax several.\n";
@@ -80,34 +77,30 @@ fn text(found: &[Relaxation], volumes: &[&VolumeConfig], needed: Rate, capacity:
     }
     text += ". Any one of these makes it fit:\n";
     let heads = [
-        ("volume", Align::Left),
+        ("volume or group", Align::Left),
         ("class", Align::Right),
         ("change", Align::Left),
         ("promise then", Align::Left),
     ];
-    let row = |it: &Relaxation| {
-        let promise: Vec<String> = it.classes.iter().map(ToString::to_string).collect();
-        [
-            volumes[it.flow].name.clone(),
-            (it.class + 1).to_string(),
-            change(it, volumes[it.flow].slo.classes()),
-            promise.join(" in "),
-        ]
+    let row = |it: &Change| {
+        let promise: Vec<String> = it.relaxation.classes.iter().map(ToString::to_string).collect();
+        [it.name.clone(), (it.relaxation.class + 1).to_string(), words(it), promise.join(" in ")]
     };
     let rows: Vec<[String; 4]> = found.iter().map(row).collect();
     text + &text_table(heads, &rows)
 }
 
-fn change(it: &Relaxation, old: &[Envelope]) -> String {
-    let (old, new) = (old[it.class], it.classes[it.class]);
-    match it.parameter {
-        evenkeel_plan::Parameter::Burst => format!("burst {} to {}", old.burst(), new.burst()),
-        evenkeel_plan::Parameter::Rate => format!("rate {} to {}", old.rate(), new.rate()),
-        evenkeel_plan::Parameter::Latency => format!("latency {} to {}", old.latency(), new.latency()),
+fn words(change: &Change) -> String {
+    let class = change.relaxation.class;
+    let (old, new) = (change.old[class], change.relaxation.classes[class]);
+    match change.relaxation.parameter {
+        Parameter::Burst => format!("burst {} to {}", old.burst(), new.burst()),
+        Parameter::Rate => format!("rate {} to {}", old.rate(), new.rate()),
+        Parameter::Latency => format!("latency {} to {}", old.latency(), new.latency()),
     }
 }
 
-fn as_json(it: &Relaxation, volumes: &[&VolumeConfig]) -> Value {
+fn as_json(it: &Change, config: &Config) -> Value {
     let class = |envelope: &Envelope| {
         json!({
             "burst_requests": envelope.burst().as_f64(),
@@ -115,10 +108,12 @@ fn as_json(it: &Relaxation, volumes: &[&VolumeConfig]) -> Value {
             "latency_us": envelope.latency().as_nanos() as f64 / 1_000.0,
         })
     };
-    json!({
-        "volume": volumes[it.flow].name,
-        "class": it.class,
-        "change": change(it, volumes[it.flow].slo.classes()),
-        "classes": it.classes.iter().map(class).collect::<Vec<_>>(),
-    })
+    let kind = if config.groups.iter().any(|group| group.name == it.name) { "group" } else { "volume" };
+    let mut object = json!({
+        "class": it.relaxation.class,
+        "change": words(it),
+        "classes": it.relaxation.classes.iter().map(class).collect::<Vec<_>>(),
+    });
+    object[kind] = json!(it.name);
+    object
 }
