@@ -63,7 +63,7 @@ pub struct Lines {
     pub x: String,
     /// The vertical axis, with its unit.
     pub y: String,
-    /// The lines.
+    /// The lines; one stops at a point that is not finite and goes on after it.
     pub series: Vec<Series>,
     /// Horizontal dashed lines, as bounds: name, value, and the number of the series whose colour it takes.
     pub marks: Vec<(String, f64, usize)>,
@@ -177,12 +177,18 @@ impl Lines {
             chart.draw_series(DashedLineSeries::new(line, 7, 5, colour(*index).mix(0.8).into()))?;
         }
         for (index, series) in self.series.iter().enumerate() {
-            let points = series.points.iter().copied().filter(|point| self.is_shown(*point));
             let style = colour(index).stroke_width(2);
-            if is_dashed(index) {
-                chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?;
-            } else {
-                chart.draw_series(LineSeries::new(points, style))?;
+            // A line across what is not there would say that it lies in between.
+            for run in series.points.split(|point| !self.is_shown(*point)) {
+                let points = run.iter().copied();
+                match run {
+                    [] => {}
+                    [lone] => _ = chart.draw_series([Circle::new(*lone, 2, colour(index).filled())])?,
+                    _ if is_dashed(index) => {
+                        chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?;
+                    }
+                    _ => _ = chart.draw_series(LineSeries::new(points, style))?,
+                }
             }
         }
         Ok(())
@@ -372,6 +378,16 @@ mod tests {
         for word in ["a &lt; b &amp; c", "time, s", "latency, ms", "bound", "&lt;script&gt;"] {
             assert!(text.contains(word), "{word} is missing");
         }
+    }
+
+    #[test]
+    fn a_line_stops_where_there_is_nothing() {
+        let lines_of = |points| lines(points).svg().expect("drawn").matches("<polyline").count();
+        let whole = lines_of(vec![(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (4.0, 5.0)]);
+        let gap = lines_of(vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 4.0), (4.0, 5.0)]);
+        assert_eq!(gap, whole + 1);
+        let lone = lines(vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)]).svg().expect("drawn");
+        assert_eq!(lone.matches("<circle").count(), 2);
     }
 
     #[test]

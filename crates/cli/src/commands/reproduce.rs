@@ -224,3 +224,31 @@ fn exit_code(results: &Results) -> u8 {
         u8::from(results.iter().any(|(_, result)| result.as_ref().is_ok_and(|study| !study.holds())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_experiments::Check;
+
+    use super::*;
+
+    #[test]
+    fn what_fails_is_named_with_by_how_much_and_ends_in_1() {
+        let experiment = find("pclock-case1").expect("it is there");
+        let studied = |value: f64| {
+            let mut study = Study::default();
+            study.check(Check::at_most("It is fast", value, 10.0, "ms").because("the disk is slow"));
+            vec![(experiment, Ok(study))]
+        };
+        assert_eq!((exit_code(&studied(9.0)), exit_code(&studied(12.0))), (0, 1));
+        let text = to_text(&studied(12.0));
+        for wanted in [
+            "pclock-case1",
+            "FAILS  It is fast: 12 ms, at most 10 ms",
+            "the disk is slow",
+            "0 of 1 checks hold",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is not in {text}");
+        }
+        assert_eq!(exit_code(&[(experiment, Err(ExperimentError::Other("no disk".to_owned())))]), 2);
+    }
+}
