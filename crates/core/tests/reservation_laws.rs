@@ -224,7 +224,7 @@ fn random_load(store: &mut Store, habits: &[(u64, u64)], lengths: &[u64], first_
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     /// No interval of length t has more than l·t + 2 dispatches of a flow, and none from the moment that it
     /// becomes busy for good more than l·t + 1, however fast or slow the store is meanwhile.

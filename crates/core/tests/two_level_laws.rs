@@ -117,7 +117,7 @@ fn flood(scheduler: &mut dyn Scheduler, flows: usize, total: u64) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     /// x_i = ρ_i + (T − Σρ)·w_i/Σw within 1 % of each, the burst of the start aside.
     #[test]
