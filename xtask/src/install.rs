@@ -28,6 +28,7 @@ const NEEDS: &[Need] = &[
     Need { program: "fio", package: "fio", tests: "fio with verification" },
     Need { program: "mkfs.ext4", package: "e2fsprogs", tests: "file system over the export; power cut" },
     Need { program: "e2fsck", package: "e2fsprogs", tests: "file system over the export" },
+    Need { program: "blkparse", package: "blktrace", tests: "binary events of blktrace against blkparse" },
     Need { program: "c++", package: "g++", tests: "fuzzing (libFuzzer is built from source)" },
     Need { program: "losetup", package: "mount", tests: "file system over the export; power cut" },
 ];

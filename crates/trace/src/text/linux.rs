@@ -28,6 +28,10 @@ impl Blkparse {
             self.summary = true;
             return Ok(Parsed::Nothing);
         }
+        // What blkparse says of the files that it was given.
+        if line.starts_with(b"Input file ") {
+            return Ok(Parsed::Nothing);
+        }
         let mut words = words(line);
         let Some(device) = words.next() else { return Ok(Parsed::Nothing) };
         let numbers = device.iter().position(|byte| *byte == b',').map(|at| device.split_at(at));
