@@ -40,6 +40,8 @@ fn reading(format: u8, bits: u8) -> Options {
         format: Format::ALL.get(usize::from(format & 0x7f) % (formats + 1)).copied(),
         malformed_max: if bits & 1 == 0 { 100 } else { 0 },
         capacity: (bits & 2 != 0).then_some(1 << 40),
+        // One volume held to it, as where each has a device of its own.
+        capacity_of: (bits & 4 != 0).then_some(0),
         clock: if bits & 4 == 0 { Clock::FromFirst } else { Clock::AsWritten },
         reorder: usize::from(bits >> 4),
         event: if bits & 8 == 0 { Event::Queued } else { Event::Completed },

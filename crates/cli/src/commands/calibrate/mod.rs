@@ -55,7 +55,7 @@ enum CalibrateCommand {
 /// What to measure, and how well.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The file or block device, or the address of an export: nbd://HOST[:PORT]/EXPORT or
+    /// The file or block device, or the address of an export: nbd://HOST:PORT/EXPORT or
     /// nbd+unix:///EXPORT?socket=PATH
     #[arg(required_unless_present = "model")]
     target: Option<PathBuf>,
