@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::admission;
+use crate::text_table::counted;
 
 /// Everything in flight was answered and synced.
 const CLEAN: u8 = 0;
@@ -157,17 +158,11 @@ fn announce(server: &Server, config: &config::Config, json: bool) {
         return;
     }
     for (index, store) in config.stores.iter().enumerate() {
-        let volumes = config.volumes_of(index).count();
-        let noun = if volumes == 1 { "volume" } else { "volumes" };
+        let volumes = counted(config.volumes_of(index).count() as u64, "volume");
         for name in config.best_effort_of(index) {
             println!("store {}: {name} does not fit and is served as best effort", store.name);
         }
-        println!(
-            "store {}: {volumes} {noun}, {} at depth {}",
-            store.name,
-            store.scheduler,
-            store.shown_depth()
-        );
+        println!("store {}: {volumes}, {} at depth {}", store.name, store.scheduler, store.shown_depth());
     }
     println!("ready: listening on {}", addresses.join(", "));
 }

@@ -1,4 +1,4 @@
-//! Tables of aligned columns, for people.
+//! Tables of aligned columns and counted nouns, for people.
 
 use std::fmt::Write as _;
 
@@ -40,6 +40,11 @@ pub(crate) fn text_table<const N: usize>(heads: [(&str, Align); N], rows: &[[Str
         add_line(row.each_ref().map(String::as_str));
     }
     text
+}
+
+/// A count and its noun: `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use evenkeel_core::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::report::print;
-use crate::text_table::{Align, text_table};
+use crate::text_table::{Align, counted, text_table};
 
 const KEPT: u8 = 0;
 const BROKEN: u8 = 1;
@@ -201,9 +201,11 @@ fn verified_text(verified: &Verification, args: &VerifyArgs) -> String {
     let Verification { files, first_file, first_record, records, checkpoints, .. } = verified;
     let _ = writeln!(
         text,
-        "{}: {files} files from number {first_file}, records {first_record} to {}, {checkpoints} signatures",
+        "{}: {} from number {first_file}, records {first_record} to {}, {}",
         args.ledger.display(),
-        records.saturating_sub(1)
+        counted(*files, "file"),
+        records.saturating_sub(1),
+        counted(*checkpoints, "signature")
     );
     if let Some(key) = verified.key {
         let pinned =
@@ -231,7 +233,7 @@ fn verified_text(verified: &Verification, args: &VerifyArgs) -> String {
 }
 
 fn text(audit: &Audit, input: &Path) -> String {
-    let mut text = format!("{}: {} volumes\n", input.display(), audit.volumes().count());
+    let mut text = format!("{}: {}\n", input.display(), counted(audit.volumes().count() as u64, "volume"));
     let heads = [
         ("volume", Align::Left),
         ("class", Align::Left),

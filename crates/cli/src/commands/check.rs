@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::admission;
 use crate::report::{config_error, print};
-use crate::text_table::{Align, text_table};
+use crate::text_table::{Align, counted, text_table};
 
 const FITS: u8 = 0;
 const DOES_NOT_FIT: u8 = 1;
@@ -139,7 +139,7 @@ impl<'c> Checked<'c> {
                     write!(
                         text,
                         ", emulating {rate} with {}",
-                        counted(emulate.depth().get() as usize, "server")
+                        counted(u64::from(emulate.depth().get()), "server")
                     )
                 }
                 None if emulate.device.description().is_empty() => {
@@ -345,8 +345,8 @@ fn summary(config: &Config, args: &CheckArgs, checked: &[Checked<'_>]) -> String
     let mut text = format!(
         "{}: {}, {}\n",
         args.file.display(),
-        counted(config.stores.len(), "store"),
-        counted(config.volumes.len(), "volume")
+        counted(config.stores.len() as u64, "store"),
+        counted(config.volumes.len() as u64, "volume")
     );
     for store in checked {
         text.push('\n');
@@ -410,8 +410,4 @@ fn place(volume: &VolumeConfig) -> String {
 
 fn shown_ms(span: Span) -> String {
     format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

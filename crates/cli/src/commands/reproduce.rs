@@ -37,7 +37,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
     /// Write pages, figures and JSON into this folder, and the book if all were run
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
     out: Option<PathBuf>,
     /// A folder with real traces; without it, generated ones stand in
     #[arg(long, value_name = "DIR", env = "EVENKEEL_TRACES")]

@@ -97,7 +97,7 @@ struct Common {
     #[arg(long)]
     json: bool,
     /// Write results, figures and a report into this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
     out: Option<PathBuf>,
     /// Runs at the same time; as many as there are processors unless given
     #[arg(long, value_name = "N")]

@@ -63,7 +63,7 @@ struct RunArgs {
     #[arg(long, value_name = "DRIVE|FILE", conflicts_with_all = ["target", "scratch", "range", "allow_holes"])]
     model: Option<String>,
     /// Where to write the profile; an existing file is not overwritten
-    #[arg(long, short, value_name = "FILE", required = true)]
+    #[arg(long, short, visible_alias = "output", value_name = "FILE", required = true)]
     out: Option<PathBuf>,
     /// Overwrite the profile
     #[arg(long)]

@@ -26,7 +26,7 @@ pub(super) struct FleetArgs {
     #[arg(long, value_name = "CLASSES", default_value = "90% 5 ms, 95% 50 ms, 100% 500 ms", value_parser = classes)]
     classes: Classes,
     /// Write the table to this file instead of standard output: NAME.csv or NAME.parquet
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     /// Threads; as many as there are processors if left out
     #[arg(long, value_name = "COUNT")]

@@ -21,7 +21,7 @@ use super::Problem;
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
     /// The file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     pub(super) output: PathBuf,
     /// The format to write; otherwise the file's name tells: .parquet, .csv, .spc, .msr, .disksim,
     /// .fio3, .mqsim or .blkparse, then perhaps .gz
