@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Client, Gateway, READ};
+use common::{Client, Gateway};
 use evenkeel_audit::{Audit, Auditor, Expected, Log, verify};
 use evenkeel_ledger::Account;
 
@@ -26,22 +26,11 @@ fn load(gateway: &Gateway, rounds: u64) {
             scope.spawn(move || {
                 let mut client = gateway.connect(volume);
                 for round in 0..rounds {
-                    burst(&mut client, round, 4 + number as u64 * 3);
+                    client.burst(round, 4 + number as u64 * 3);
                 }
             });
         }
     });
-}
-
-fn burst(client: &mut Client, round: u64, requests: u64) {
-    for index in 0..requests {
-        client.send(READ, 0, 1, (round + index) % 512 * 4096, 512);
-    }
-    for _ in 0..requests {
-        assert_eq!(client.reply().error, 0);
-        std::io::Read::read_exact(&mut client.socket, &mut [0; 512]).unwrap();
-    }
-    client.write(0, round % 512 * 4096, &[7; 512]);
 }
 
 fn audited(folder: &Path) -> Audit {
@@ -103,7 +92,7 @@ fn a_second_run_goes_on_in_a_new_file_and_a_second_store_is_refused() {
     assert!(ended.failures.is_empty());
     gateway.server = Some(evenkeel_gateway::Server::start(&again).unwrap());
     let mut client = Client::connect(gateway.folder.path().join("other.sock"), "v");
-    burst(&mut client, 1, 4);
+    client.burst(1, 4);
     drop(client);
     let log = gateway.folder.path().join("log");
     let first: u64 = ended.accounts.iter().map(|live| live.account.offered).sum();
@@ -134,16 +123,16 @@ fn what_the_system_refuses_to_write_is_a_gap_that_counts_what_is_missing() {
     let mut gateway = Gateway::start(16 << 20, &sections);
     let (log, away) = (gateway.folder.path().join("log"), gateway.folder.path().join("away"));
     let mut client = gateway.connect("w");
-    (0..20).for_each(|round| burst(&mut client, round, 100));
+    (0..20).for_each(|round| client.burst(round, 100));
     // A file where the folder was: the log cannot begin its next file.
     fs::rename(&log, &away).unwrap();
     fs::write(&log, b"").unwrap();
-    (0..150).for_each(|round| burst(&mut client, round, 100));
+    (0..150).for_each(|round| client.burst(round, 100));
     // The log's thread may be behind: it must have come to where it was refused.
     until_it_rests(&away);
     fs::remove_file(&log).unwrap();
     fs::rename(&away, &log).unwrap();
-    burst(&mut client, 0, 100);
+    client.burst(0, 100);
     drop(client);
     let ended = gateway.server.take().unwrap().shutdown();
     assert!(ended.failures.is_empty(), "{:?}", ended.failures);

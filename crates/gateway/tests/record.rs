@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use common::{Client, READ};
+use common::Client;
 use evenkeel_audit::{Answers, Call, EndReason, Recording};
 use evenkeel_gateway::{RecordTo, Server, config, engine_of};
 
@@ -37,24 +37,13 @@ fn serve(folder: &Path, sections: &str, bytes_max: u64) -> (evenkeel_gateway::En
         for (number, volume) in ["v", "w", "a"].into_iter().enumerate() {
             scope.spawn(move || {
                 let mut client = Client::connect(folder.join("nbd.sock"), volume);
-                (0..16).for_each(|round| burst(&mut client, round, 3 + 4 * number as u64));
+                (0..16).for_each(|round| client.burst(round, 3 + 4 * number as u64));
             });
         }
     });
     let ended = server.shutdown();
     assert!(ended.failures.is_empty(), "{:?}", ended.failures);
     (ended, record)
-}
-
-fn burst(client: &mut Client, round: u64, requests: u64) {
-    for index in 0..requests {
-        client.send(READ, 0, 1, (round + index) % 512 * 4096, 512);
-    }
-    for _ in 0..requests {
-        assert_eq!(client.reply().error, 0);
-        std::io::Read::read_exact(&mut client.socket, &mut [0; 512]).unwrap();
-    }
-    client.write(0, round % 512 * 4096, &[7; 512]);
 }
 
 /// Tells an engine again what is in the recording: its events, why it ended, and whether the hashes agree.

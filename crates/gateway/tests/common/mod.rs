@@ -129,6 +129,18 @@ impl Client {
         reply.error
     }
 
+    /// So many reads at once, all answered, then a write.
+    pub fn burst(&mut self, round: u64, reads: u64) {
+        for index in 0..reads {
+            self.send(READ, 0, 1, (round + index) % 512 * 4096, 512);
+        }
+        for _ in 0..reads {
+            assert_eq!(self.reply().error, 0);
+            self.socket.read_exact(&mut [0; 512]).unwrap();
+        }
+        self.write(0, round % 512 * 4096, &[7; 512]);
+    }
+
     /// Whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.socket.read(&mut [0; 1]), Ok(0) | Err(_))

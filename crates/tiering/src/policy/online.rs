@@ -207,6 +207,20 @@ mod tests {
             .unwrap_or_default()
     }
 
+    /// A hundred clusters, each read ten times its number.
+    fn with_a_hundred_settled() -> Online {
+        let mut policy = online();
+        for cluster in 1..=100u32 {
+            writes(&mut policy, u64::from(cluster), 10, 0);
+            reads(&mut policy, u64::from(cluster), 10 * cluster);
+        }
+        // Each is settled at its own accesses: once more, now that all the others are known.
+        for cluster in 1..=100 {
+            reads(&mut policy, cluster, 1);
+        }
+        policy
+    }
+
     fn writes(policy: &mut Online, cluster: u64, count: u32, used: u32) -> Advice {
         (0..count)
             .map(|_| policy.on_access(&access(cluster, true), residence(true, used, 100)))
@@ -260,15 +274,7 @@ mod tests {
 
     #[test]
     fn the_lowest_tenth_of_the_fit_are_victims_once_the_flash_is_full() {
-        let mut policy = online();
-        for cluster in 1..=100u32 {
-            writes(&mut policy, u64::from(cluster), 10, 0);
-            reads(&mut policy, u64::from(cluster), 10 * cluster);
-        }
-        // Each is settled at its own accesses: once more, now that all the others are known.
-        for cluster in 1..=100 {
-            reads(&mut policy, cluster, 1);
-        }
+        let mut policy = with_a_hundred_settled();
         let state = |policy: &Online, cluster| policy.known(cluster).map(|(_, fit, victim)| (fit, victim));
         let victims: Vec<u64> = (1..=100).filter(|&c| state(&policy, c) == Some((true, true))).collect();
         assert!(!victims.is_empty() && victims.iter().all(|&victim| victim < 60), "{victims:?}");
@@ -285,15 +291,7 @@ mod tests {
     /// Sixty-six others are there to stay; with the six victims 72 of 100 slots are used.
     #[test]
     fn at_the_border_of_seventy_percent_victims_do_not_go_to_and_fro() {
-        let mut policy = online();
-        for cluster in 1..=100u32 {
-            writes(&mut policy, u64::from(cluster), 10, 0);
-            reads(&mut policy, u64::from(cluster), 10 * cluster);
-        }
-        // Each is settled at its own accesses: once more, now that all the others are known.
-        for cluster in 1..=100 {
-            reads(&mut policy, cluster, 1);
-        }
+        let mut policy = with_a_hundred_settled();
         let is_victim = |policy: &Online, cluster| matches!(policy.known(cluster), Some((_, true, true)));
         let victims: Vec<u64> = (1..=100).filter(|&cluster| is_victim(&policy, cluster)).collect();
         assert_eq!(victims.len(), 6);
