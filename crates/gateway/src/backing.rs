@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use evenkeel_core::{Cost, CostModel, Operation};
-use evenkeel_hybrid::{MapFile, OfflineError, Paths, belong_together, slots_at};
+use evenkeel_hybrid::{About, MapFile, OfflineError, Paths, belong_together, slots_at};
 use evenkeel_tiering::store::longest_copy;
 use evenkeel_tiering::{Background, Geometry, Hybrid};
 
-use crate::config::{Config, HybridConfig, StoreConfig, VolumeConfig};
+use crate::config::{Config, HybridConfig, Placement, PolicyConfig, ShownBytes, StoreConfig, VolumeConfig};
 
 /// How long to wait for a file that is locked, and how long between two attempts.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
@@ -131,6 +131,16 @@ pub enum BackingError {
         key: String,
         /// The path.
         path: PathBuf,
+    },
+    /// The placement of the offline policy is of another store.
+    #[error("{key}: {path} is for {what}; write it anew for this store with `evenkeel hybrid choose`")]
+    ForeignPlacement {
+        /// The configuration key.
+        key: String,
+        /// The placement's file.
+        path: PathBuf,
+        /// What it is for, and what the store has.
+        what: String,
     },
     /// The parts of a hybrid store cannot be used together.
     #[error("{key}: {source}")]
@@ -264,9 +274,27 @@ fn open_hybrid(config: &Config, store: usize, hybrid: &HybridConfig) -> Result<B
     if store_config.direct && about.block_bytes < block_minimum(store_config) {
         return Err(BackingError::SmallBlocks { key: key("direct"), block: about.block_bytes });
     }
+    if let PolicyConfig::Offline(placement) = &hybrid.policy
+        && let Some(what) = foreign(placement, &about)
+    {
+        let (key, path) = (key("hybrid.placement"), placement.path.clone());
+        return Err(BackingError::ForeignPlacement { key, path, what });
+    }
     let dearest = dearest_promised(config.volumes_of(store));
     let parts = hybrid_parts(hybrid, map, &store_config.cost, dearest).map_err(fault("hybrid.map"))?;
     Ok(Backings { files: vec![slow_file, fast_file], slices, hybrid: Some(parts) })
+}
+
+/// Why a placement is not of the store with this map, in words.
+fn foreign(placement: &Placement, about: &About) -> Option<String> {
+    let (planned, present) = (placement.cluster_bytes, about.cluster_bytes);
+    if planned != present {
+        let (planned, present) = (ShownBytes(planned.into()), ShownBytes(present.into()));
+        return Some(format!("clusters of {planned}, and the store has clusters of {present}"));
+    }
+    let clusters = about.store_bytes.div_ceil(present.into());
+    let last = placement.clusters.last().filter(|last| **last >= clusters)?;
+    Some(format!("a store with a cluster {last}, and this one has {clusters}, from 0"))
 }
 
 /// What the dearest READ or WRITE of a volume that is promised something costs.

@@ -15,7 +15,7 @@ use crate::durability::{cut_power, load, verify};
 use crate::mounting::{Loop, Mount};
 
 /// A hybrid store over `pool.img` and `fast.img`.
-fn store(options: &str) -> String {
+pub(crate) fn store(options: &str) -> String {
     format!(
         "[store.pool]\npath = \"pool.img\"\ncapacity = \"100000 IOPS\"\nbackend = \"hybrid\"\n\
          hybrid = {{ fast = \"fast.img\", map = \"pool.map\", {options} }}\n"
@@ -23,7 +23,7 @@ fn store(options: &str) -> String {
 }
 
 /// A folder with a hybrid store whose fast device holds `slots` clusters of 16 KiB.
-fn created(pool_bytes: u64, slots: u64, stores_and_volumes: &str) -> tempfile::TempDir {
+pub(crate) fn created(pool_bytes: u64, slots: u64, stores_and_volumes: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     prepare(folder.path(), "", "", pool_bytes, stores_and_volumes);
     let fast = File::create(folder.path().join("fast.img")).expect("fast.img");

@@ -15,6 +15,7 @@ mod groups;
 mod hostile;
 mod hybrid;
 mod hybrid_failure;
+mod hybrid_offline;
 mod listing;
 mod mistakes;
 mod mounting;

@@ -12,8 +12,9 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evenkeel_tiering::policy::{self, DiskOnly, Online, OnlineParameters, Policy};
+use evenkeel_tiering::policy::{self, DiskOnly, Offline, Online, OnlineParameters, Policy};
 
+use super::placement::{Placement, read_placement};
 use super::sections::{DEPTH_MAX, read_path};
 use super::table::{Item, Report, Table};
 
@@ -42,8 +43,10 @@ pub struct HybridConfig {
 }
 
 /// A policy with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyConfig {
+    /// Clusters chosen beforehand (Jain 2008, sections 3.3.1 and 4.2).
+    Offline(Placement),
     /// Random, read-mostly clusters (Jain 2008, section 5.2 to 5.4).
     Online(OnlineParameters),
     /// The clusters used last.
@@ -70,6 +73,7 @@ impl PolicyConfig {
                 Ok(online) => Box::new(online),
                 Err(error) => unreachable!("the configuration was checked: {error}"),
             },
+            Self::Offline(placement) => Box::new(Offline::new(placement.clusters.iter().copied())),
             Self::Lru => Box::new(policy::Lru::default()),
             Self::Arc => Box::new(policy::Arc::default()),
             Self::None => Box::new(DiskOnly),
@@ -80,6 +84,7 @@ impl PolicyConfig {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Offline(_) => "offline",
             Self::Online(_) => "online",
             Self::Lru => "lru",
             Self::Arc => "arc",
@@ -146,10 +151,11 @@ fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Optio
     let fast = table.require(report, "fast", FORM);
     let map = table.require(report, "map", FORM);
     let policy = table.take("policy").map_or(Some("online"), |item| {
-        let names = ["online", "lru", "arc", "none"].map(|name| (name, name));
+        let names = ["online", "offline", "lru", "arc", "none"].map(|name| (name, name));
         item.choice(report, &names)
     });
     let parameters = read_online(report, &mut table, policy);
+    let placement = read_offline(report, &mut table, policy, folder);
     let mut depth = |name| {
         let depth = table.take(name).map(|item| item.whole(report, 1..=DEPTH_MAX / 4));
         depth.map_or(Some(DEPTH_DEFAULT), |depth| depth.and_then(NonZeroU32::new))
@@ -161,6 +167,7 @@ fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Optio
     let mut path = |item: &Option<Item<'_>>| read_path(report, item.as_ref()?, folder);
     let (fast_path, map_path) = (path(&fast), path(&map));
     let policy = match policy? {
+        "offline" => PolicyConfig::Offline(placement?),
         "lru" => PolicyConfig::Lru,
         "arc" => PolicyConfig::Arc,
         "none" => PolicyConfig::None,
@@ -176,6 +183,28 @@ fn read_section(report: &mut Report, section: &Item<'_>, folder: &Path) -> Optio
         without_fast: without_fast?,
     };
     Some(HybridDraft { config, fast_span: fast?.span, map_span: map?.span })
+}
+
+/// The clusters of the offline scheme, which no other policy has.
+fn read_offline(
+    report: &mut Report,
+    table: &mut Table<'_>,
+    policy: Option<&str>,
+    folder: &Path,
+) -> Option<Placement> {
+    if policy == Some("offline") {
+        let item = table.require(
+            report,
+            "placement",
+            "write placement = \"pool.placement\", made by `evenkeel hybrid choose`",
+        )?;
+        return read_placement(report, &item, folder);
+    }
+    if let (Some(item), Some(policy)) = (table.take("placement"), policy) {
+        let message = format!("{policy} chooses by itself");
+        item.refuse(report, message, "remove it, or write policy = \"offline\"");
+    }
+    None
 }
 
 /// The numbers of the online scheme, which no other policy has.

@@ -63,7 +63,7 @@ fn everything_can_be_chosen() {
     {
         let options = format!("fast = \"f\", map = \"m\", policy = \"{name}\"");
         let config = accepted(&format!("{SLOW}hybrid = {{ {options} }}"));
-        assert_eq!(config.stores[0].hybrid.as_ref().map(|hybrid| hybrid.policy), Some(policy));
+        assert_eq!(config.stores[0].hybrid.as_ref().map(|hybrid| &hybrid.policy), Some(&policy));
         assert_eq!(policy.name(), name);
     }
 }
@@ -103,6 +103,24 @@ fn what_does_not_fit_together_is_refused_with_a_remedy() {
             both.replace("map = \"m\"", "map = \"m\", policy = \"lru\", victims_percent = 5"),
             "",
             "store.s.hybrid.victims_percent: lru has no such parameter; remove it",
+        ),
+        (
+            both.replace("map = \"m\"", "map = \"m\", policy = \"offline\""),
+            "",
+            "store.s.hybrid.placement: the key is missing; write placement = \"pool.placement\"",
+        ),
+        (
+            both.replace(
+                "map = \"m\"",
+                "map = \"m\", policy = \"offline\", placement = \"missing.placement\"",
+            ),
+            "",
+            "store.s.hybrid.placement: missing.placement:1:1: cannot read the placement: No such file",
+        ),
+        (
+            both.replace("map = \"m\"", "map = \"m\", policy = \"arc\", placement = \"p\""),
+            "",
+            "store.s.hybrid.placement: arc chooses by itself; remove it, or write policy = \"offline\"",
         ),
         (
             both.replace("map = \"m\"", "map = \"m\", victims_percent = 101"),

@@ -27,6 +27,7 @@ mod depth;
 mod emulate;
 mod groups;
 mod hybrid;
+mod placement;
 mod profile;
 mod promises;
 mod rules;
@@ -41,6 +42,7 @@ pub use evenkeel_strict::ShownBytes;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
 pub use hybrid::{HybridConfig, PolicyConfig};
+pub use placement::Placement;
 pub use profile::{ProfileConfig, load_profile};
 
 /// A commented file that shows every key. [`parse`] accepts it.

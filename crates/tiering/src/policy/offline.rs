@@ -89,6 +89,19 @@ impl Profile {
         fit.into_iter().map(|(_, _, cluster)| cluster).collect()
     }
 
+    /// Reads and writes of these clusters; a request counts once in each cluster that it touches.
+    #[must_use]
+    pub fn accesses_of(&self, clusters: impl IntoIterator<Item = Cluster>) -> (u64, u64) {
+        let counts = clusters.into_iter().filter_map(|cluster| self.clusters.get(&cluster));
+        counts.fold((0, 0), |(reads, writes), counts| (reads + counts.reads, writes + counts.writes))
+    }
+
+    /// Reads and writes of all clusters.
+    #[must_use]
+    pub fn accesses(&self) -> (u64, u64) {
+        self.accesses_of(self.clusters.keys().copied())
+    }
+
     /// How many clusters the trace touches.
     #[must_use]
     pub fn clusters(&self) -> usize {
@@ -156,7 +169,9 @@ mod tests {
         for round in 0..10 {
             requests.extend([(1, false, 10), (1, round % 2 == 0, 20), (1, true, 30)]);
         }
-        assert_eq!(profile(&requests).choose(9, 50, &times(), WORN), [10, 20]);
+        let profile = profile(&requests);
+        assert_eq!(profile.choose(9, 50, &times(), WORN), [10, 20]);
+        assert_eq!((profile.accesses_of([10, 20]), profile.accesses()), ((15, 5), (15, 15)));
     }
 
     #[test]

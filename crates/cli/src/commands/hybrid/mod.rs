@@ -3,7 +3,7 @@
 //! ```text
 //!  create ─> label on the fast device, empty map        check   ─> findings, repaired on request
 //!  show   ─> what lies on the fast device               drain   ─> everything home; --dissolve: an end of it
-//!  resize ─> other sizes of the devices
+//!  resize ─> other sizes of the devices             choose  ─> a trace's clusters for policy = "offline"
 //! ```
 
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::report::{config_error, print};
 
+mod choose;
 mod show;
 
 const FINE: u8 = 0;
@@ -62,6 +63,13 @@ enum Action {
     /// Show what lies on the fast device, by volume and over the store
     #[command(after_help = EXIT_CODES)]
     Show(ShowArgs),
+    /// Choose from a trace what policy = "offline" keeps on the fast device
+    ///
+    /// Volume 0 of the trace is the first volume of the store in the configuration, and so on. Clusters that are read
+    /// at random and gain by it are chosen, those that gain most per write first, until the fast device is full
+    /// (Jain 2008, sections 3.3.1 and 4.2). `evenkeel calibrate` measures the access times.
+    #[command(after_help = EXIT_CODES)]
+    Choose(choose::ChooseArgs),
 }
 
 /// Which store.
@@ -132,6 +140,7 @@ pub(crate) fn run(args: &HybridArgs) -> u8 {
         Action::Drain(args) => on_store(&args.which, |store| drain(args, store)),
         Action::Resize(args) => on_store(&args.which, |store| resize(args, store)),
         Action::Show(args) => on_store(&args.which, show::show),
+        Action::Choose(args) => on_store(&args.which, |store| choose::choose(args, store)),
     }
 }
 
