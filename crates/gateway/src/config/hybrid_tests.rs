@@ -99,6 +99,31 @@ fn what_does_not_fit_together_is_refused_with_a_remedy() {
             "",
             "store.s.emulate: a hybrid store works on real devices",
         ),
+        (both.replace("map = \"m\"", "map = \"m\", sloww_depth = 4"), "", "did you mean"),
+        (both.replace("map = \"m\"", "fats = \"m\""), "", "store.s.hybrid.map: the key is missing"),
+        (
+            both.replace("map = \"m\"", "map = \"./f\""),
+            "",
+            "store.s.hybrid.map: ./f is used by store \"s\" too",
+        ),
+        (
+            both.replace("fast = \"f\"", "fast = \"slow.img\""),
+            "",
+            "store.s.hybrid.fast: slow.img is used by store \"s\" too",
+        ),
+        (
+            both.clone(),
+            "path = \"own.img\"",
+            "volume.v.path: store \"s\" is hybrid, and all of its volumes are slices of it",
+        ),
+    ];
+    refuses(&cases);
+}
+
+#[test]
+fn each_policy_takes_its_own_keys() {
+    let both = format!("{SLOW}hybrid = {{ fast = \"f\", map = \"m\" }}");
+    let cases = [
         (
             both.replace("map = \"m\"", "map = \"m\", policy = \"lru\", victims_percent = 5"),
             "",
@@ -127,26 +152,14 @@ fn what_does_not_fit_together_is_refused_with_a_remedy() {
             "",
             "victims_percent: 101 is out of range",
         ),
-        (both.replace("map = \"m\"", "map = \"m\", sloww_depth = 4"), "", "did you mean"),
-        (both.replace("map = \"m\"", "fats = \"m\""), "", "store.s.hybrid.map: the key is missing"),
-        (
-            both.replace("map = \"m\"", "map = \"./f\""),
-            "",
-            "store.s.hybrid.map: ./f is used by store \"s\" too",
-        ),
-        (
-            both.replace("fast = \"f\"", "fast = \"slow.img\""),
-            "",
-            "store.s.hybrid.fast: slow.img is used by store \"s\" too",
-        ),
-        (
-            both.clone(),
-            "path = \"own.img\"",
-            "volume.v.path: store \"s\" is hybrid, and all of its volumes are slices of it",
-        ),
     ];
+    refuses(&cases);
+}
+
+#[track_caller]
+fn refuses(cases: &[(String, &str, &str)]) {
     for (store, volume, expected) in cases {
-        let said = refused(&store, volume);
+        let said = refused(store, volume);
         assert!(said.contains(expected), "{said}\n does not say\n{expected}");
         assert!(said.starts_with("e.toml:"), "{said}");
     }
