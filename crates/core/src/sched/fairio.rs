@@ -50,7 +50,8 @@
 //!    light one swing to 53:44 over minutes. Only if more than 17/16 of what was offered has been
 //!    charged, that is, if there are more disks than was said, all may be above their share, and
 //!    what was offered counts (proportional mode).
-//!    *Estimated* time is charged as if no disk were ever idle, so arrays are always busy by it; there it
+//!    *Estimated* time is charged as if no disk were idle beside as many requests, so an array that has had
+//!    more of them within the window is always busy by it; there Service_window
 //!    is at most what was offered, and classes do swing. That is the lesser evil: the estimate charges
 //!    requests for the time that they wait in the store behind others, and only while a class has a cycle to
 //!    itself it charges the right one. With the margin, shares of equally slow classes keep within 0.2
@@ -84,17 +85,18 @@
 
 use alloc::vec::Vec;
 
-use super::disk_time::{DiskClock, DiskTime, Mark};
+use super::disk_time::{DiskClock, DiskTime};
 use super::fair::FairShare;
 pub use super::fairio_config::{Accounting, FairioClass, FairioConfig, FairioConfigError};
 use super::fairio_history::History;
+use super::fairio_member::{Member, divide, magnitude};
 use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Outcome, Request};
 use crate::slo::Slo;
-use crate::table;
 use crate::units::{Span, Time, Weight};
+use crate::{table, work};
 
 /// "Not active".
 const NO_SEAT: u32 = u32::MAX;
@@ -158,31 +160,6 @@ struct Flow {
 }
 
 const _: () = assert!(size_of::<Flow>() <= 144, "an idle flow stays small");
-
-/// An active class.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    flow: FlowId,
-    share: u64,
-    granted: u64,
-    credit: u64,
-    used: DiskTime,
-    completed: u64,
-    mark: Mark,
-    charged: u64,
-    window: u128,
-    deviation: i128,
-    sample: Sample,
-    earlier: Sample,
-    idle_since: Time,
-}
-
-/// What TimePerRequest is the mean of.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    nanos: u64,
-    requests: u64,
-}
 
 impl Fairio {
     /// A scheduler without flows.
@@ -255,6 +232,11 @@ impl Fairio {
 
     fn is_under_loaded(&self) -> bool {
         self.clock.outstanding() < self.config.load_threshold
+    }
+
+    /// r full cycles.
+    const fn window(&self) -> Span {
+        Span::from_nanos(self.config.cycle.as_nanos().saturating_mul(self.config.window_cycles as u64))
     }
 
     fn cycle_end(&self) -> Time {
@@ -404,6 +386,7 @@ impl Fairio {
 
     /// Step 1: what each class is charged for the cycle, and what it took per request.
     fn charge(&mut self, elapsed: u64) {
+        work::steps(2 * self.members.len());
         let (mut spare, mut short, mut excess) = (0_u128, 0_u128, 0_u128);
         for seat in 0..self.members.len() {
             self.settle(seat as u32);
@@ -457,12 +440,13 @@ impl Fairio {
 
     /// Classes without a request for a whole window leave the active set.
     fn retire(&mut self) {
-        let window = self.config.cycle.as_nanos().saturating_mul(u64::from(self.config.window_cycles));
+        let window = self.window();
+        work::steps(self.members.len());
         for seat in (0..self.members.len()).rev() {
             let Member { flow: id, idle_since, .. } = self.members[seat];
             let flow = &self.flows[id.index()];
             let idle = flow.queue.is_empty() && flow.outstanding == 0;
-            if idle && self.now.since(idle_since).as_nanos() >= window {
+            if idle && self.now.since(idle_since) >= window {
                 self.leave(id);
             }
         }
@@ -470,14 +454,16 @@ impl Fairio {
 
     /// Step 2. Under a hypothetical window nobody deviates.
     fn deviate(&mut self) {
+        work::steps(3 * self.members.len());
         let charged: u128 = self.members.iter().map(|member| member.window).sum();
         let (flows, offered) = (&self.flows, self.history.offered());
         let more = charged + (charged >> SLACK_BITS);
         let overrun = charged > offered + (offered >> SLACK_BITS);
-        let offered = match self.config.accounting {
-            Accounting::Estimated => offered.min(more),
-            Accounting::Reported if overrun => offered,
-            Accounting::Reported => more,
+        let reported = self.config.accounting == Accounting::Reported;
+        let offered = match reported || !self.clock.was_crowded(self.window()) {
+            false => offered.min(more),
+            true if overrun => offered,
+            true => more,
         };
         let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
         let weights: u128 = self.members.iter().map(weight_of).sum();
@@ -493,6 +479,7 @@ impl Fairio {
 
     /// Step 3: ServiceShare.
     fn share(&mut self) {
+        work::steps(2 * self.members.len());
         let (flows, service) = (&self.flows, self.config.service());
         let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
         let put = |member: &mut Member, share: u64| member.share = share;
@@ -508,6 +495,7 @@ impl Fairio {
 
     /// Step 4, and the class threshold: who lends, who gets it, and how many requests that makes.
     fn grant(&mut self, forward: bool) {
+        work::steps(4 * self.members.len());
         let (flows, threshold) = (&self.flows, u64::from(self.config.class_threshold));
         let flow_of = |member: &Member| &flows[member.flow.index()];
         let wants = |member: &Member| {
@@ -735,60 +723,5 @@ impl Flow {
     /// Nothing but the requests that wait and that are at the store.
     const fn emptied(&self) -> Self {
         Self { outstanding: self.outstanding, queue: self.queue, ..Self::ABSENT }
-    }
-}
-
-impl Member {
-    fn new(flow: FlowId, mark: Mark, now: Time) -> Self {
-        Self {
-            flow,
-            share: 0,
-            granted: 0,
-            credit: 0,
-            used: DiskTime::ZERO,
-            completed: 0,
-            mark,
-            charged: 0,
-            window: 0,
-            deviation: 0,
-            sample: Sample::default(),
-            earlier: Sample::default(),
-            idle_since: now,
-        }
-    }
-
-    /// Takes the cycle's requests into TimePerRequest. `full` ends a full cycle's worth of short ones.
-    fn observe(&mut self, full: bool, time_per_request: &mut u64) {
-        self.sample.nanos = self.sample.nanos.saturating_add(self.used.as_nanos());
-        self.sample.requests += self.completed;
-        if self.sample.requests == 0 {
-            return;
-        }
-        let Sample { mut nanos, mut requests } = self.sample;
-        if full {
-            (self.earlier, self.sample) = (self.sample, Sample::default());
-        } else {
-            nanos = nanos.saturating_add(self.earlier.nanos);
-            requests += self.earlier.requests;
-        }
-        *time_per_request = (nanos / requests).max(1);
-    }
-}
-
-/// |deviation|, at most 2⁶⁴ − 1.
-fn magnitude(deviation: i128) -> u128 {
-    deviation.unsigned_abs().min(u128::from(u64::MAX))
-}
-
-/// Divides `total` in proportion to `part`, each rounded down; nobody gets anything if all parts are 0.
-fn divide(
-    total: u64,
-    members: &mut [Member],
-    part: impl Fn(&Member) -> u128,
-    put: impl Fn(&mut Member, u64),
-) {
-    let whole: u128 = members.iter().map(&part).sum::<u128>().max(1);
-    for member in members {
-        put(member, (u128::from(total) * part(member) / whole) as u64);
     }
 }
