@@ -195,4 +195,33 @@ mod tests {
             }
         }
     }
+
+    /// FAIRIO, a store without load: a few classes send one request after the other, beside others that have
+    /// sent something within the window. The store is under-loaded all the time, and yet cycles are not cut short
+    /// so often that each request would cost a look at all classes.
+    #[test]
+    fn a_few_senders_beside_many_active_classes_cost_no_turn_each() {
+        for senders in [1, 3] {
+            for flows in [64_u32, 1_024, 8_192] {
+                let fairio = FairioConfig::new(Span::from_millis(1_000), 1);
+                let scheduler = Box::new(Fairio::new(fairio).unwrap());
+                let mut load = Load::new(scheduler, flows, false);
+                (0..flows).for_each(|flow| load.arrive(flow));
+                while load.engine.waiting() > 0 {
+                    load.serve();
+                }
+                let turns = 2 * flows.max(1_000);
+                let before = STEPS.get();
+                for turn in 0..turns {
+                    load.arrive(turn % senders);
+                    load.serve();
+                    load.now += Span::from_micros(200);
+                }
+                let cost = (STEPS.get() - before) as f64 / f64::from(turns);
+                // Of a turn a request pays for eight classes, each of which is looked at 13 times.
+                let most = 8.0 * 13.0 + 4.0 * f64::from(flows.ilog2());
+                assert!(cost <= most, "{senders} of {flows}: {cost}");
+            }
+        }
+    }
 }

@@ -45,7 +45,8 @@ struct Model {
     reported: bool,
     now: u128,
     start: Option<u128>,
-    /// Requests completed in this cycle.
+    /// Requests of classes sent in this cycle, and requests completed.
+    sent: usize,
     done: usize,
     /// When there were last more requests at the store than disks.
     crowded: Option<u128>,
@@ -128,7 +129,7 @@ impl Model {
             }
         }
         self.start = if self.active().is_empty() { None } else { Some(self.now) };
-        self.done = 0;
+        (self.sent, self.done) = (0, 0);
         if self.start.is_some() {
             self.begin(forward);
         }
@@ -298,7 +299,7 @@ impl Model {
             return self.send(index);
         }
         if self.start.is_none() {
-            (self.start, self.done) = (Some(self.now), 0);
+            (self.start, self.sent, self.done) = (Some(self.now), 0, 0);
             self.begin(false);
         }
         loop {
@@ -316,6 +317,7 @@ impl Model {
                     let id = self.waiting[index].1;
                     self.flow(id).credit -= 1;
                     self.attempts -= 1;
+                    self.sent += 1;
                     return self.send(index);
                 }
                 Some(_) => {}
@@ -324,6 +326,20 @@ impl Model {
             let start = self.start.unwrap();
             if self.store.len() >= self.load {
                 return Err(if self.now < start + self.cycle { start + self.cycle } else { BLOCKED });
+            }
+            if self.active().len() > 8 * self.sent.max(1) {
+                // Too early for a turn: the oldest goes, whether or not its class has credit.
+                let oldest = |waiting: &(u64, usize)| self.flows[&waiting.1].active;
+                let index = next.or(self.waiting.iter().position(oldest)).unwrap();
+                let id = self.waiting[index].1;
+                self.flow(id).credit = self.flows[&id].credit.saturating_sub(1);
+                if self.attempts > 0 {
+                    self.attempts -= 1;
+                } else {
+                    self.failed = self.failed.saturating_sub(1);
+                }
+                self.sent += 1;
+                return self.send(index);
             }
             if self.now == start {
                 return Err(start + 1);
@@ -440,6 +456,7 @@ impl Pair {
             reported: config.accounting == Accounting::Reported,
             now: 0,
             start: None,
+            sent: 0,
             done: 0,
             crowded: None,
             changed: false,

@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) sample: Sample,
     pub(super) earlier: Sample,
     pub(super) idle_since: Time,
+    /// Whether it has requests waiting and no credit.
+    pub(super) is_parched: bool,
 }
 
 /// What TimePerRequest is the mean of.
@@ -45,6 +47,7 @@ impl Member {
             sample: Sample::default(),
             earlier: Sample::default(),
             idle_since: now,
+            is_parched: false,
         }
     }
 
