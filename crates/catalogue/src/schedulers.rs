@@ -212,4 +212,26 @@ mod tests {
             assert_eq!(set.is_ok(), kind.knows_spare(), "{kind}");
         }
     }
+
+    #[test]
+    fn each_has_its_page() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schedulers");
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
+        let list = read("README.md");
+        for kind in SchedulerKind::ALL {
+            let page = format!("{}.md", kind.name().replace('+', "-plus"));
+            assert!(list.contains(&format!("[{}]({page})", kind.name())), "{page} is not listed");
+            let text = read(&page);
+            let lines: Vec<&str> = text.lines().collect();
+            let says = |words: &[&str]| {
+                let heads = lines.iter().map(|line| line.trim_start_matches(['#', '*', '|', ' ']));
+                heads.clone().any(|head| words.iter().any(|word| head.starts_with(word)))
+            };
+            assert!(says(&["Promise.", "What it promises"]), "{page}: no promise");
+            assert!(says(&["Parameters", "parameter"]), "{page}: no parameters");
+            assert!(says(&["When to choose it", "Choose it"]), "{page}: not when to choose it");
+            assert!(says(&["Worked example", "Timeline"]), "{page}: no worked example");
+            assert!(lines.iter().filter(|line| line.starts_with("```")).count() >= 2, "{page}: no drawing");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use crate::heap::Key;
 use crate::request::FlowId;
+use crate::work;
 
 /// "Not in the heap", in the table of positions.
 const NOWHERE: u32 = u32::MAX;
@@ -37,6 +38,7 @@ impl ExactHeap {
     /// Admits the flows 0 .. `flows`.
     pub(crate) fn cover(&mut self, flows: usize) {
         if flows > self.positions.len() {
+            work::steps(flows - self.positions.len());
             self.positions.resize(flows, NOWHERE);
         }
     }
@@ -125,6 +127,7 @@ impl ExactHeap {
     }
 
     fn place(&mut self, position: usize, entry: Entry) {
+        work::steps(1);
         self.entries[position] = entry;
         self.positions[entry.flow as usize] = position as u32;
     }

@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 
 use crate::exact_heap::ExactHeap;
 use crate::request::FlowId;
-use crate::table;
+use crate::{table, work};
 
 /// Slots of a match, as a shift.
 const ARITY_BITS: u32 = 2;
@@ -280,6 +280,7 @@ impl FlowHeap {
         let mut index = flow.index();
         for level in &mut self.levels {
             let Some(contest) = level.get_mut(index / ARITY) else { return };
+            work::steps(1);
             let others = contest.least_besides(index);
             let decided = others < lesser(contest.slot(index), new);
             contest.put(index, new);
@@ -298,6 +299,7 @@ impl FlowHeap {
         let mut index = flow.index();
         for level in &mut self.levels {
             let Some(contest) = level.get_mut(index / ARITY) else { return };
+            work::steps(1);
             let others = contest.least_besides(index);
             contest.put(index, new);
             new = lesser(new, others);
@@ -408,6 +410,7 @@ fn rewrite_all(levels: &mut [Vec<Match>], mut change: impl FnMut(u128) -> u128) 
 /// returns the winner of that match. Looks at no match in which nobody takes part.
 fn rewrite(levels: &mut [Vec<Match>], index: usize, change: &mut impl FnMut(u128) -> u128) -> u128 {
     let Some((level, below)) = levels.split_last_mut() else { return EMPTY };
+    work::steps(1);
     for slot in 0..ARITY {
         let old = level[index].slot(slot);
         if !is_empty(old) {

@@ -36,6 +36,7 @@ mod exact_heap;
 mod heap;
 mod packed;
 mod queue;
+mod work;
 
 pub use adapt::{AdaptError, AdaptLimits, ParameterControl};
 pub use capacity_estimate::{CapacityEstimate, CapacityInterval};

@@ -15,6 +15,7 @@ use crate::request::{FlowId, Operation, Request, RequestId};
 use crate::sched::{Arrival, Dispatch};
 use crate::table;
 use crate::units::{Cost, Span, Time};
+use crate::work;
 
 /// "No node" in a link.
 const NONE: u32 = u32::MAX;
@@ -183,6 +184,7 @@ impl Fifo {
     /// Appends; the slab must not be full.
     #[inline(always)]
     pub(crate) fn push(&mut self, slab: &mut Slab, waiting: Waiting) {
+        work::steps(1);
         let index = slab.insert(waiting);
         if self.tail == NONE {
             self.head = index;
@@ -223,6 +225,7 @@ impl Fifo {
     pub(crate) fn for_each_mut(&self, slab: &mut Slab, mut visit: impl FnMut(&mut Waiting)) {
         let mut index = self.head;
         while let Some(node) = slab.nodes.get_mut(index as usize) {
+            work::steps(1);
             visit(&mut node.waiting);
             index = node.next;
         }

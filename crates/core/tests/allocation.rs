@@ -6,20 +6,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::num::NonZeroU32;
 
+use common::schedulers::{Boxed, KINDS, scheduler};
 use common::{request, slo};
-use evenkeel_core::sched::avatar::Avatar;
-use evenkeel_core::sched::cello::{Cello, CelloConfig};
-use evenkeel_core::sched::edf::Edf;
-use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
-use evenkeel_core::sched::fcfs::Fcfs;
+use evenkeel_core::sched::fairio::FairioConfig;
 use evenkeel_core::sched::mclock::MClock;
-use evenkeel_core::sched::nested::Nested;
-use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::sched::rbfq::Rbfq;
-use evenkeel_core::sched::sced::Sced;
-use evenkeel_core::sched::sfq::SfqD;
-use evenkeel_core::sched::virtual_clock::VirtualClock;
-use evenkeel_core::sched::wf2q::Wf2qPlus;
 use evenkeel_core::*;
 
 thread_local! {
@@ -65,7 +55,7 @@ fn rounds(engine: &mut Engine, now: &mut u64, flows: usize, rounds: usize) {
     }
 }
 
-fn allocations_in_steady_state(scheduler: Box<dyn Scheduler + Send>, flows: usize) -> u64 {
+fn allocations_in_steady_state(scheduler: Boxed, flows: usize) -> u64 {
     let mut engine = Engine::new(scheduler, NonZeroU32::new(8).unwrap());
     for flow in 0..flows {
         let single = slo(3 + flow as u64 % 4, 1_000, 20);
@@ -108,23 +98,10 @@ fn allocations_with_groups(groups: u32) -> u64 {
 #[test]
 fn the_hot_path_allocates_nothing() {
     for flows in [10, 10_000] {
-        assert_eq!(allocations_in_steady_state(Box::new(Fcfs::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Nested::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Sced::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Edf::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(SfqD::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Wf2qPlus::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(VirtualClock::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(MClock::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Rbfq::new()), flows), 0);
-        assert_eq!(allocations_in_steady_state(Box::new(Avatar::new()), flows), 0);
-        let cello = Cello::new(CelloConfig::default()).unwrap();
-        assert_eq!(allocations_in_steady_state(Box::new(cello), flows), 0);
-        let fairio = Fairio::new(FairioConfig::new(Span::from_millis(1), 4)).unwrap();
-        assert_eq!(allocations_in_steady_state(Box::new(fairio), flows), 0, "{flows} flows");
-        for spare in [SpareCapacity::Flows, SpareCapacity::Background] {
-            let pclock = Box::new(PClock::with_spare(spare));
-            assert_eq!(allocations_in_steady_state(pclock, flows), 0, "{flows} flows, {spare:?}");
+        for kind in 0..KINDS {
+            let scheduler = scheduler(kind, FairioConfig::new(Span::from_millis(1), 4));
+            let name = scheduler.name();
+            assert_eq!(allocations_in_steady_state(scheduler, flows), 0, "{name}, {flows} flows");
         }
     }
     assert_eq!(allocations_with_groups(3), 0);

@@ -3,18 +3,13 @@
 
 mod common;
 
-use common::request;
+use common::curve::{Promise, promises};
+use common::side_by_side::{Model, Pair, steps};
 use evenkeel_core::sched::avatar::Avatar;
 use evenkeel_core::*;
 use proptest::prelude::*;
 
 const FLOWS: usize = 5;
-
-#[derive(Clone, Copy, Debug)]
-enum Promise {
-    Guaranteed { burst: i128, rate: i128, latency: i128, weight: u32 },
-    Background { weight: u32 },
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
@@ -34,7 +29,7 @@ struct Waiting {
 }
 
 /// Requests are in the order of their arrival.
-struct Model {
+struct Controlled {
     flows: Vec<Option<Flow>>,
     waiting: Vec<Waiting>,
     now: i128,
@@ -46,7 +41,7 @@ fn length(cost: i128, weight: u32) -> u128 {
     ((cost as u128) << 40) / u128::from(weight)
 }
 
-impl Model {
+impl Controlled {
     fn heads(&self, guaranteed: bool) -> Vec<Waiting> {
         let of_kind = |waiting: &&Waiting| {
             matches!(self.flows[waiting.flow].unwrap().promise, Promise::Guaranteed { .. }) == guaranteed
@@ -73,8 +68,49 @@ impl Model {
         high
     }
 
-    fn configure(&mut self, id: usize, promise: Promise) {
-        let now = self.now;
+    fn take(&mut self, id: u64) -> u64 {
+        self.waiting.retain(|waiting| waiting.id != id);
+        id
+    }
+}
+
+impl Model for Controlled {
+    type Promise = Promise;
+
+    fn slo_of(promise: &Promise) -> Slo {
+        common::curve::slo_of(promise)
+    }
+
+    fn now(&self) -> u64 {
+        self.now as u64
+    }
+
+    fn wait(&mut self, nanos: u64) {
+        self.now += i128::from(nanos);
+    }
+
+    fn backlog(&self, flow: usize) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.flow == flow).count()
+    }
+
+    fn remove(&mut self, flow: usize) -> bool {
+        let may = self.flows[flow].is_some() && self.backlog(flow) == 0;
+        if may {
+            self.flows[flow] = None;
+        }
+        may
+    }
+
+    fn arrive(&mut self, id: u64, flow: usize, cost: u64) -> bool {
+        let known = self.flows[flow].is_some();
+        if known {
+            self.waiting.push(Waiting { id, flow, cost: cost.into(), at: self.now });
+        }
+        known
+    }
+
+    fn configure(&mut self, id: usize, promise: &Promise) {
+        let (now, promise) = (self.now, *promise);
         let fresh = |tokens| Flow { promise, tokens, last: now, finish: 0 };
         let flow = match (self.flows[id], promise) {
             (Some(old), Promise::Guaranteed { burst, .. }) => {
@@ -96,11 +132,6 @@ impl Model {
             }
         };
         self.flows[id] = Some(flow);
-    }
-
-    fn take(&mut self, id: u64) -> u64 {
-        self.waiting.retain(|waiting| waiting.id != id);
-        id
     }
 
     fn dispatch(&mut self) -> Option<(u64, Option<i128>)> {
@@ -139,148 +170,16 @@ impl Model {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Wait(u64),
-    Back(u64),
-    Arrive { flow: usize, count: u8, cost: u64 },
-    Dispatch(u8),
-    Configure(usize, Promise),
-    Remove(usize),
-}
-
-fn promises() -> impl Strategy<Value = Promise> {
-    let burst = prop_oneof![3 => (0_i128..6).prop_map(|n| n * 1_000), 1 => 0_i128..6_000];
-    let rate = prop_oneof![(1_i128..20).prop_map(|n| n * 50_000), 1_i128..2_000_000];
-    let latency = prop_oneof![(1_i128..20).prop_map(|n| n * 10_000_000), 1_i128..200_000_000];
-    prop_oneof![
-        3 => (burst, rate, latency, 1_u32..6).prop_map(|(burst, rate, latency, weight)| {
-            Promise::Guaranteed { burst, rate, latency, weight }
-        }),
-        1 => (1_u32..8).prop_map(|weight| Promise::Background { weight }),
-    ]
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let waits = prop_oneof![Just(10_000_000_u64), 0_u64..30_000_000, 0_u64..1_000];
-    let costs = prop_oneof![4 => Just(1_000_u64), 1 => 0_u64..9_000];
-    let step = prop_oneof![
-        8 => waits.prop_map(Step::Wait),
-        1 => (0_u64..50_000_000).prop_map(Step::Back),
-        12 => (0..FLOWS, 1_u8..6, costs).prop_map(|(flow, count, cost)| Step::Arrive { flow, count, cost }),
-        12 => (1_u8..5).prop_map(Step::Dispatch),
-        1 => (0..FLOWS, promises()).prop_map(|(flow, promise)| Step::Configure(flow, promise)),
-        1 => (0..FLOWS).prop_map(Step::Remove),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-fn slo_of(promise: Promise) -> Slo {
-    let weigh = |slo: Slo, weight| slo.with_weight(Weight::new(weight).unwrap());
-    match promise {
-        Promise::Background { weight } => weigh(Slo::background(), weight),
-        Promise::Guaranteed { burst, rate, latency, weight } => {
-            let (rate, latency) = (Rate::from_millis(rate as u64), Span::from_nanos(latency as u64));
-            weigh(
-                Slo::guaranteed(Envelope::new(Cost::from_millis(burst as u64), rate, latency).unwrap()),
-                weight,
-            )
-        }
-    }
-}
-
-/// Both side by side.
-struct Pair {
-    model: Model,
-    real: Avatar,
-    /// By how much the clock that the real one sees is behind: time may seem to go back.
-    behind: u64,
-    next_id: u64,
-}
-
-impl Pair {
-    fn now(&self) -> Time {
-        Time::from_nanos((self.model.now as u64).saturating_sub(self.behind))
-    }
-
-    fn dispatch(&mut self) -> bool {
-        let expected = self.model.dispatch();
-        let now = self.now();
-        let dispatched = common::dispatch(&mut self.real, now);
-        assert_eq!(
-            dispatched.map(|dispatch| (dispatch.request.id.0, dispatch.finish_tag)),
-            expected.map(|(id, due)| (id, due.map(|due| Time::from_nanos(due as u64))))
-        );
-        expected.is_some()
-    }
-
-    fn step(&mut self, step: &Step) {
-        let now = self.now();
-        match *step {
-            Step::Wait(nanos) => {
-                self.model.now += i128::from(nanos);
-                self.behind = 0;
-            }
-            // Only after the real one has seen the present: what it has not seen is not past.
-            Step::Back(nanos) => {
-                self.real.on_completion(
-                    now,
-                    &request(0, 0, 0),
-                    &Completion::new(Ticket::from_bits(0), Outcome::Done),
-                );
-                self.behind = nanos;
-            }
-            Step::Arrive { flow, count, cost } => {
-                for _ in 0..count {
-                    let arrival = Arrival::new(now, request(self.next_id, flow, cost));
-                    let taken = self.real.on_arrival(now, arrival).is_ok();
-                    assert_eq!(taken, self.model.flows[flow].is_some());
-                    if taken {
-                        let (id, at) = (self.next_id, self.model.now);
-                        self.model.waiting.push(Waiting { id, flow, cost: cost.into(), at });
-                    }
-                    self.next_id += 1;
-                }
-            }
-            Step::Dispatch(count) => (0..count).for_each(|_| _ = self.dispatch()),
-            Step::Configure(flow, promise) => {
-                self.model.configure(flow, promise);
-                self.real.configure(now, FlowId(flow as u32), &slo_of(promise)).unwrap();
-            }
-            Step::Remove(flow) => {
-                let busy = self.model.waiting.iter().any(|waiting| waiting.flow == flow);
-                let removable = self.model.flows[flow].is_some() && !busy;
-                assert_eq!(self.real.remove(now, FlowId(flow as u32)).is_ok(), removable);
-                if removable {
-                    self.model.flows[flow] = None;
-                }
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
     #[test]
     fn dispatches_what_the_model_dispatches(
-        promises in prop::collection::vec(promises(), FLOWS - 1), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS - 1),
+        steps in steps(FLOWS, 9_000, promises(), vec![]),
     ) {
         let model =
-            Model { flows: vec![None; FLOWS], waiting: vec![], now: 0, spare_now: 0, background_now: 0 };
-        let mut pair = Pair { model, real: Avatar::new(), behind: 0, next_id: 0 };
-        for (flow, promise) in promises.iter().enumerate() {
-            pair.step(&Step::Configure(flow, *promise));
-        }
-        for step in &steps {
-            pair.step(step);
-        }
-        pair.step(&Step::Wait(0));
-        while pair.dispatch() {
-            pair.step(&Step::Wait(1_000_000));
-        }
-        for flow in 0..FLOWS {
-            prop_assert_eq!(pair.real.backlog(FlowId(flow as u32)), 0);
-        }
+            Controlled { flows: vec![None; FLOWS], waiting: vec![], now: 0, spare_now: 0, background_now: 0 };
+        Pair::new(model, Avatar::new(), FLOWS, &promises).run(&steps);
     }
 }

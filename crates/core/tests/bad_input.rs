@@ -4,42 +4,15 @@ mod common;
 
 use std::num::NonZeroU32;
 
+use common::schedulers::{Boxed, KINDS};
 use common::{request, slo};
 use evenkeel_core::depth::DepthError;
-use evenkeel_core::sched::avatar::Avatar;
-use evenkeel_core::sched::cello::{Cello, CelloConfig};
-use evenkeel_core::sched::edf::Edf;
-use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
-use evenkeel_core::sched::fcfs::Fcfs;
-use evenkeel_core::sched::mclock::MClock;
-use evenkeel_core::sched::nested::Nested;
-use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::sched::rbfq::Rbfq;
-use evenkeel_core::sched::sced::Sced;
-use evenkeel_core::sched::sfq::SfqD;
-use evenkeel_core::sched::virtual_clock::VirtualClock;
-use evenkeel_core::sched::wf2q::Wf2qPlus;
+use evenkeel_core::sched::fairio::FairioConfig;
 use evenkeel_core::*;
 use proptest::prelude::*;
 
-const SCHEDULERS: usize = 13;
-
-fn scheduler(number: usize) -> Box<dyn Scheduler + Send> {
-    match number {
-        0 => Box::new(Fcfs::new()),
-        1 => Box::new(PClock::new()),
-        2 => Box::new(Nested::new()),
-        3 => Box::new(MClock::new()),
-        4 => Box::new(Rbfq::new()),
-        5 => Box::new(SfqD::new()),
-        6 => Box::new(Wf2qPlus::new()),
-        7 => Box::new(VirtualClock::new()),
-        8 => Box::new(Sced::new()),
-        9 => Box::new(Edf::new()),
-        10 => Box::new(Avatar::new()),
-        11 => Box::new(Cello::new(CelloConfig::default()).unwrap()),
-        _ => Box::new(Fairio::new(FairioConfig::new(Span::from_millis(100), 1)).unwrap()),
-    }
+fn scheduler(kind: usize) -> Boxed {
+    common::schedulers::scheduler(kind, FairioConfig::new(Span::from_millis(100), 1))
 }
 
 /// Units are unsigned whole numbers: what is negative, infinite or no number cannot be written down.
@@ -95,7 +68,7 @@ fn a_burst_below_the_largest_request() {
 /// (firecracker#259): under every scheduler.
 #[test]
 fn a_request_dearer_than_its_burst_is_served() {
-    for number in 0..SCHEDULERS {
+    for number in 0..KINDS {
         let mut engine = Engine::new(scheduler(number), NonZeroU32::MIN);
         engine.handle_input(Time::ZERO, Input::Add(FlowId(0), slo(2, 10, 100))).unwrap();
         for id in 0..3 {
@@ -210,7 +183,98 @@ fn run(number: usize, steps: &[Step], with_bad: bool) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn what_is_refused_changes_nothing(number in 0..SCHEDULERS, steps in steps()) {
+    fn what_is_refused_changes_nothing(number in 0..KINDS, steps in steps()) {
         prop_assert_eq!(run(number, &steps, true), run(number, &steps, false));
+    }
+}
+
+/// What a scheduler refuses when it is asked directly, at `now`; the flows are 0 to 2. `None` where it has no
+/// reason to refuse.
+fn refusal(
+    scheduler: &mut dyn Scheduler,
+    now: Time,
+    kind: usize,
+) -> Option<(Result<(), ConfigureError>, ConfigureError)> {
+    let (unknown, beyond) = (FlowId(77), FlowId(FlowId::MAX.0 + 1));
+    let arrival = |flow| Arrival::new(now, request(1, flow, 1_000));
+    let tight = Slo::background().with_reservation(Rate::per_second(9)).unwrap();
+    let tight = tight.with_limit(Rate::per_second(8)).unwrap();
+    Some(match kind {
+        0 => (scheduler.configure(now, beyond, &slo(9, 900, 1)), ConfigureError::FlowOutOfRange(beyond)),
+        1 => (scheduler.on_arrival(now, arrival(77)), ConfigureError::UnknownFlow(unknown)),
+        2 => {
+            let none = FlowId(u32::MAX);
+            (scheduler.on_arrival(now, arrival(u32::MAX as usize)), ConfigureError::UnknownFlow(none))
+        }
+        3 => {
+            let elsewhere = Elsewhere::new(3, 2).unwrap();
+            let refused = scheduler.on_arrival_counted(now, arrival(77), elsewhere);
+            (refused, ConfigureError::UnknownFlow(unknown))
+        }
+        4 => (scheduler.remove(now, unknown), ConfigureError::UnknownFlow(unknown)),
+        5 => (scheduler.remove(now, beyond), ConfigureError::UnknownFlow(beyond)),
+        6 if scheduler.name() != "pclock" => {
+            (scheduler.set_spare(now, SpareCapacity::Background), ConfigureError::Unsupported)
+        }
+        // A limit that shuts the reservation out, of a flow that is there and of one that is not.
+        7 | 8 if scheduler.name() == "mclock" => {
+            let flow = if kind == 7 { FlowId(1) } else { unknown };
+            (scheduler.configure(now, flow, &tight), ConfigureError::LimitBelowReservation(flow))
+        }
+        9 => {
+            let busy = (0..3).map(FlowId).find(|flow| scheduler.backlog(*flow) > 0)?;
+            (scheduler.remove(now, busy), ConfigureError::Busy(busy))
+        }
+        _ => return None,
+    })
+}
+
+/// Everything that a scheduler answers, with or without being asked what it refuses.
+fn run_alone(number: usize, steps: &[Step], with_bad: bool) -> Vec<String> {
+    let mut scheduler = scheduler(number);
+    for flow in 0..3 {
+        scheduler.configure(Time::ZERO, FlowId(flow), &slo(2, 50 + u64::from(flow), 40)).unwrap();
+    }
+    let (mut now, mut store, mut log) = (Time::ZERO, Vec::new(), Vec::new());
+    for (id, step) in (0..).zip(steps) {
+        match *step {
+            Step::Arrive { flow, cost } => {
+                let arrival = Arrival::new(now, request(id, flow % 3, cost));
+                scheduler.on_arrival(now, arrival).unwrap();
+            }
+            Step::Wait { micros } => now += Span::from_micros(micros),
+            Step::Dispatch => {
+                let decision = scheduler.poll_dispatch(now);
+                if let Decision::Dispatch(dispatch) = decision {
+                    store.push(dispatch.request);
+                }
+                let backlogs = [0, 1, 2, 77].map(|flow| scheduler.backlog(FlowId(flow)));
+                log.push(format!("{decision:?} {backlogs:?}"));
+            }
+            Step::Complete => {
+                if let Some(done) = store.pop() {
+                    let completion = Completion::new(Ticket::from_bits(done.id.0), Outcome::Done);
+                    scheduler.on_completion(now, &done, &completion);
+                }
+            }
+            Step::Bad { kind } if with_bad => {
+                let later = now + Span::from_millis(9_999);
+                if let Some((refused, error)) = refusal(scheduler.as_mut(), later, kind) {
+                    assert_eq!(refused, Err(error), "{}", scheduler.name());
+                }
+            }
+            Step::Bad { .. } => {}
+        }
+    }
+    log
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    /// The same of a scheduler without an engine in front of it.
+    #[test]
+    fn what_a_scheduler_refuses_changes_nothing(number in 0..KINDS, steps in steps()) {
+        prop_assert_eq!(run_alone(number, &steps, true), run_alone(number, &steps, false));
     }
 }

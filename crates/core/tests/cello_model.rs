@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::request;
+use common::side_by_side::{Model, Pair, Step, steps};
 use evenkeel_core::sched::cello::{Cello, CelloConfig};
 use evenkeel_core::*;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ struct Waiting {
 }
 
 /// Classes are real-time, interactive, throughput. Requests are in the order of their arrival.
-struct Model {
+struct Classes {
     flows: Vec<Option<Flow>>,
     waiting: Vec<Waiting>,
     store: Vec<Waiting>,
@@ -42,7 +42,7 @@ struct Model {
     now: u128,
 }
 
-impl Model {
+impl Classes {
     fn new(config: CelloConfig) -> Self {
         let allocations = [config.real_time, config.interactive, config.throughput]
             .map(|weight| i128::from(weight.as_u32()) * i128::from(config.quantum.as_millis()));
@@ -90,8 +90,50 @@ impl Model {
         let work = u128::from(before) + behind.min(self.left[0]) as u128;
         self.now + work * self.pace.unwrap_or(0) / 1_000 <= self.rank(urgent)
     }
+}
 
-    fn dispatch(&mut self) -> Option<(u64, Option<u128>)> {
+impl Model for Classes {
+    type Promise = Promise;
+
+    fn slo_of(promise: &Promise) -> Slo {
+        match *promise {
+            Promise::RealTime { latency } => common::slo(1, 1, latency as u64 / 1_000_000),
+            Promise::BestEffort { class, weight } => {
+                let slo = Slo::background().with_weight(Weight::new(weight).unwrap());
+                if class == 1 { slo.with_interactive() } else { slo }
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now as u64
+    }
+
+    fn wait(&mut self, nanos: u64) {
+        self.now += u128::from(nanos);
+    }
+
+    fn backlog(&self, flow: usize) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.flow == flow).count()
+    }
+
+    fn remove(&mut self, flow: usize) -> bool {
+        let may = self.flows[flow].is_some() && self.backlog(flow) == 0;
+        if may {
+            self.flows[flow] = None;
+        }
+        may
+    }
+
+    fn arrive(&mut self, id: u64, flow: usize, cost: u64) -> bool {
+        let known = self.flows[flow].is_some();
+        if known {
+            self.waiting.push(Waiting { id, flow, cost, at: self.now });
+        }
+        known
+    }
+
+    fn dispatch(&mut self) -> Option<(u64, Option<i128>)> {
         if self.waiting.is_empty() {
             return None;
         }
@@ -121,10 +163,10 @@ impl Model {
             self.since = self.now;
         }
         self.store.push(chosen);
-        Some((chosen.id, (class == 0).then_some(rank)))
+        Some((chosen.id, (class == 0).then_some(rank as i128)))
     }
 
-    fn complete(&mut self, index: usize, cancelled: bool) -> Waiting {
+    fn complete(&mut self, index: usize, cancelled: bool) {
         let done = self.store.remove(index);
         if !cancelled {
             let sample = (self.now - self.since) * 1_000 / u128::from(done.cost.max(1));
@@ -132,10 +174,10 @@ impl Model {
             self.pace = Some(self.pace.map_or(sample, |pace| pace - pace / 8 + sample / 8));
             self.since = self.now;
         }
-        done
     }
 
-    fn configure(&mut self, flow: usize, promise: Promise) {
+    fn configure(&mut self, flow: usize, promise: &Promise) {
+        let promise = *promise;
         let class = |promise| match promise {
             Promise::RealTime { .. } => 0,
             Promise::BestEffort { class, .. } => class,
@@ -145,37 +187,11 @@ impl Model {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Wait(u64),
-    Arrive { flow: usize, count: u8, cost: u64 },
-    Dispatch(u8),
-    Complete { which: usize, cancelled: bool },
-    Configure(usize, Promise),
-    Remove(usize),
-}
-
 fn promises() -> impl Strategy<Value = Promise> {
     prop_oneof![
         (1_u128..100).prop_map(|millis| Promise::RealTime { latency: millis * 1_000_000 }),
         (1_usize..3, 1_u32..6).prop_map(|(class, weight)| Promise::BestEffort { class, weight }),
     ]
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let waits = prop_oneof![Just(10_000_000_u64), 0_u64..30_000_000, 0_u64..1_000];
-    let costs = prop_oneof![4 => Just(1_000_u64), 1 => 0_u64..30_000];
-    let step = prop_oneof![
-        8 => waits.prop_map(Step::Wait),
-        12 => (0..FLOWS, 1_u8..6, costs).prop_map(|(flow, count, cost)| Step::Arrive { flow, count, cost }),
-        12 => (1_u8..5).prop_map(Step::Dispatch),
-        16 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(which, cancelled)| {
-            Step::Complete { which, cancelled }
-        }),
-        1 => (0..FLOWS, promises()).prop_map(|(flow, promise)| Step::Configure(flow, promise)),
-        1 => (0..FLOWS).prop_map(Step::Remove),
-    ];
-    prop::collection::vec(step, 1..150)
 }
 
 fn configs() -> impl Strategy<Value = CelloConfig> {
@@ -192,83 +208,10 @@ fn configs() -> impl Strategy<Value = CelloConfig> {
     )
 }
 
-fn slo_of(promise: Promise) -> Slo {
-    match promise {
-        Promise::RealTime { latency } => common::slo(1, 1, latency as u64 / 1_000_000),
-        Promise::BestEffort { class, weight } => {
-            let slo = Slo::background().with_weight(Weight::new(weight).unwrap());
-            if class == 1 { slo.with_interactive() } else { slo }
-        }
-    }
-}
-
-/// Both side by side.
-struct Pair {
-    model: Model,
-    real: Cello,
-    next_id: u64,
-}
-
-impl Pair {
-    fn now(&self) -> Time {
-        Time::from_nanos(self.model.now as u64)
-    }
-
-    fn dispatch(&mut self) -> bool {
-        let expected = self.model.dispatch();
-        let now = self.now();
-        let dispatched = common::dispatch(&mut self.real, now);
-        assert_eq!(
-            dispatched.map(|dispatch| (dispatch.request.id.0, dispatch.finish_tag)),
-            expected.map(|(id, due)| (id, due.map(|due| Time::from_nanos(due as u64))))
-        );
-        expected.is_some()
-    }
-
-    fn complete(&mut self, which: usize, cancelled: bool) {
-        if self.model.store.is_empty() {
-            return;
-        }
-        let now = self.now();
-        let done = self.model.complete(which % self.model.store.len(), cancelled);
-        let outcome =
-            if cancelled { evenkeel_core::Outcome::Cancelled } else { evenkeel_core::Outcome::Done };
-        let completion = Completion::new(Ticket::from_bits(done.id), outcome);
-        self.real.on_completion(now, &request(done.id, done.flow, done.cost), &completion);
-    }
-
-    fn step(&mut self, step: &Step) {
-        let now = self.now();
-        match *step {
-            Step::Wait(nanos) => self.model.now += u128::from(nanos),
-            Step::Arrive { flow, count, cost } => {
-                for _ in 0..count {
-                    let arrival = Arrival::new(now, request(self.next_id, flow, cost));
-                    let taken = self.real.on_arrival(now, arrival).is_ok();
-                    assert_eq!(taken, self.model.flows[flow].is_some());
-                    if taken {
-                        let (id, at) = (self.next_id, self.model.now);
-                        self.model.waiting.push(Waiting { id, flow, cost, at });
-                    }
-                    self.next_id += 1;
-                }
-            }
-            Step::Dispatch(count) => (0..count).for_each(|_| _ = self.dispatch()),
-            Step::Complete { which, cancelled } => self.complete(which, cancelled),
-            Step::Configure(flow, promise) => {
-                self.model.configure(flow, promise);
-                self.real.configure(now, FlowId(flow as u32), &slo_of(promise)).unwrap();
-            }
-            Step::Remove(flow) => {
-                let busy = self.model.waiting.iter().any(|it| it.flow == flow);
-                let removable = self.model.flows[flow].is_some() && !busy;
-                assert_eq!(self.real.remove(now, FlowId(flow as u32)).is_ok(), removable);
-                if removable {
-                    self.model.flows[flow] = None;
-                }
-            }
-        }
-    }
+/// A completion, one in ten of a cancelled request.
+fn completions() -> BoxedStrategy<Step<Promise>> {
+    let cancelled = prop::bool::weighted(0.1);
+    (any::<usize>(), cancelled).prop_map(|(which, cancelled)| Step::Complete { which, cancelled }).boxed()
 }
 
 proptest! {
@@ -276,21 +219,9 @@ proptest! {
 
     #[test]
     fn dispatches_what_the_model_dispatches(
-        config in configs(), promises in prop::collection::vec(promises(), FLOWS - 1), steps in steps(),
+        config in configs(), promises in prop::collection::vec(promises(), FLOWS - 1),
+        steps in steps(FLOWS, 30_000, promises(), vec![(16, completions())]),
     ) {
-        let mut pair = Pair { model: Model::new(config), real: Cello::new(config).unwrap(), next_id: 0 };
-        for (flow, promise) in promises.iter().enumerate() {
-            pair.step(&Step::Configure(flow, *promise));
-        }
-        for step in &steps {
-            pair.step(step);
-        }
-        while pair.dispatch() {
-            pair.step(&Step::Wait(1_000_000));
-            pair.complete(0, false);
-        }
-        for flow in 0..FLOWS {
-            prop_assert_eq!(pair.real.backlog(FlowId(flow as u32)), 0);
-        }
+        Pair::new(Classes::new(config), Cello::new(config).unwrap(), FLOWS, &promises).run(&steps);
     }
 }

@@ -7,44 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use common::request;
-use evenkeel_core::sched::avatar::Avatar;
-use evenkeel_core::sched::cello::{Cello, CelloConfig};
-use evenkeel_core::sched::edf::Edf;
-use evenkeel_core::sched::fairio::{Fairio, FairioConfig};
-use evenkeel_core::sched::fcfs::Fcfs;
-use evenkeel_core::sched::mclock::MClock;
-use evenkeel_core::sched::nested::Nested;
-use evenkeel_core::sched::pclock::PClock;
-use evenkeel_core::sched::rbfq::Rbfq;
-use evenkeel_core::sched::sced::Sced;
-use evenkeel_core::sched::sfq::SfqD;
-use evenkeel_core::sched::virtual_clock::VirtualClock;
-use evenkeel_core::sched::wf2q::Wf2qPlus;
+use common::schedulers::{Boxed, CELLO, FCFS, KINDS, PCLOCK_LENDING};
+use evenkeel_core::sched::fairio::FairioConfig;
 use evenkeel_core::*;
 use proptest::prelude::*;
 
-const KINDS: usize = 14;
 const FLOWS: usize = 4;
 
-fn scheduler(kind: usize) -> Box<dyn Scheduler + Send> {
+fn scheduler(kind: usize) -> Boxed {
     let fairio = FairioConfig { load_threshold: 1, ..FairioConfig::new(Span::from_millis(20), 2) };
-    match kind {
-        0 => Box::new(Fcfs::new()),
-        1 => Box::new(PClock::with_spare(SpareCapacity::Flows)),
-        2 => Box::new(PClock::with_spare(SpareCapacity::Background)),
-        3 => Box::new(Nested::new()),
-        4 => Box::new(MClock::new()),
-        5 => Box::new(Rbfq::new()),
-        6 => Box::new(SfqD::new()),
-        7 => Box::new(Wf2qPlus::new()),
-        8 => Box::new(VirtualClock::new()),
-        9 => Box::new(Sced::new()),
-        10 => Box::new(Edf::new()),
-        11 => Box::new(Fairio::new(fairio).unwrap()),
-        12 => Box::new(Avatar::new()),
-        13 => Box::new(Cello::new(CelloConfig::default()).unwrap()),
-        _ => unreachable!("one of {KINDS}"),
-    }
+    common::schedulers::scheduler(kind, fairio)
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A scheduler, and what is known of it from outside.
 struct Watched {
-    scheduler: Box<dyn Scheduler + Send>,
+    scheduler: Boxed,
     waiting: Vec<Vec<u64>>,
     store: Vec<Request>,
     known: BTreeSet<usize>,
@@ -284,8 +256,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
-    /// Any scheduler hands all that waits over to any other, in the middle of work, and each request is answered
-    /// once, with the arrival and promise that it came with.
+    /// Any scheduler hands all that waits over to any other, in the middle of work and while the dispatch depth
+    /// changes, and each request is answered once, with the arrival and promise that it came with.
     #[test]
     fn every_scheduler_hands_over_to_every_other(
         kinds in prop::collection::vec(0..KINDS, 2..6),
@@ -305,6 +277,10 @@ proptest! {
             arrived.insert(id, now);
             if id % 2 == 0 {
                 work(&mut engine, now, &arrived, &mut answered);
+            }
+            if id % 7 == 6 {
+                let depth = 1 + (id / 7 + u64::from(depth)) as u32 % 5;
+                engine.set_depth(NonZeroU32::new(depth).unwrap());
             }
             if id as usize % every == every - 1 {
                 let next = kinds[(id as usize / every + 1) % kinds.len()];
@@ -373,26 +349,57 @@ fn a_century_of_work_wraps_no_tag() {
         let name = watched.scheduler.name();
         let now = watched.latest;
         assert!(now >= Time::from_nanos(CENTURY), "{name}");
-        // Two newcomers alike, the second behind the whole backlog of the first.
-        let newcomer = match name {
-            "cello" | "nested" => Slo::background(),
+        // Two newcomers alike, the second behind the whole backlog of the first: they share.
+        let alike = match name {
+            "cello" | "nested" | "fairio" => Slo::background(),
             _ => common::slo(1, 100, 20),
         };
-        for flow in 0..2 {
-            watched.step(now, &Step::Remove(flow));
-            watched.step(now, &Step::Configure(flow, newcomer.clone()));
+        let left = first_of_newcomers(&mut watched, [alike.clone(), alike]);
+        assert!(["fcfs", "edf"].contains(&name) || left.abs_diff(50) <= 1, "{name}: {left} of 100 left");
+        // And where deadlines count, the earlier one goes first.
+        let left = first_of_newcomers(&mut watched, [common::slo(200, 100, 20), common::slo(200, 100, 10)]);
+        let by_deadline = ["pclock", "nested", "sced", "edf", "avatar", "cello"];
+        assert!(!by_deadline.contains(&name) || left == 100, "{name}: {left} of 100 left");
+    }
+}
+
+/// Flows 0 and 1 begin anew with `slos` and send 100 requests each, one flow after the other: what is left of
+/// the first flow's when half of all is dispatched.
+fn first_of_newcomers(watched: &mut Watched, slos: [Slo; 2]) -> usize {
+    let now = watched.latest;
+    for (flow, slo) in slos.into_iter().enumerate() {
+        watched.step(now, &Step::Remove(flow));
+        watched.step(now, &Step::Configure(flow, slo));
+    }
+    (0..2).for_each(|flow| watched.step(now, &Step::Arrive { flow, count: 100, cost: 1_000 }));
+    watched.step(now, &Step::Dispatch(100));
+    let left = watched.waiting[0].len();
+    watched.drain();
+    while !watched.store.is_empty() {
+        watched.complete(watched.latest);
+    }
+    left
+}
+
+/// Background flows go when no other may, by weight. FCFS knows none, pClock can lend them capacity
+/// (guarantee.rs), and Cello gives them their class's share (two_level_laws.rs).
+#[test]
+fn background_flows_share_by_weight_what_no_other_wants() {
+    let weighed = |weight| Slo::background().with_weight(Weight::new(weight).unwrap());
+    let promises = [common::slo(1, 100, 20), common::slo(5, 50, 40), weighed(1), weighed(3)];
+    for kind in (0..KINDS).filter(|kind| ![FCFS, PCLOCK_LENDING, CELLO].contains(kind)) {
+        let mut watched = Watched::new(kind, &promises);
+        let name = watched.scheduler.name();
+        // The background comes first, and is served last.
+        let order = [2, 3, 0, 1];
+        for flow in order {
+            watched.step(Time::ZERO, &Step::Arrive { flow, count: 40, cost: 1_000 });
         }
-        (0..2).for_each(|flow| watched.step(now, &Step::Arrive { flow, count: 100, cost: 1_000 }));
-        if ["fcfs", "edf", "fairio"].contains(&name) {
-            watched.drain();
-            continue;
-        }
-        let first = watched.log.len();
-        watched.step(now, &Step::Dispatch(100));
-        let of_first = watched.waiting[0].len();
-        assert!(
-            watched.log.len() == first + 100 && of_first.abs_diff(50) <= 1,
-            "{name}: {of_first} of 100 left"
-        );
+        watched.drain();
+        let served: Vec<usize> =
+            watched.log.iter().flatten().map(|(id, _)| order[*id as usize / 40]).collect();
+        assert!(served[..80].iter().all(|flow| *flow < 2), "{name}: {served:?}");
+        let of_lighter = served[80..120].iter().filter(|flow| **flow == 2).count();
+        assert!(of_lighter.abs_diff(10) <= 1, "{name}: {of_lighter} of 40");
     }
 }

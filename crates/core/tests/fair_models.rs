@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::request;
+use common::side_by_side::{Model, Pair, Step, steps};
 use evenkeel_core::sched::sfq::SfqD;
 use evenkeel_core::sched::virtual_clock::VirtualClock;
 use evenkeel_core::sched::wf2q::Wf2qPlus;
@@ -48,7 +48,7 @@ struct Waiting {
 }
 
 /// Requests are in the order of their arrival, so "the first" is "the oldest" throughout.
-struct Model {
+struct Fair {
     kind: Kind,
     flows: Vec<Option<Flow>>,
     waiting: Vec<Waiting>,
@@ -77,7 +77,7 @@ impl Flow {
     }
 }
 
-impl Model {
+impl Fair {
     fn new(kind: Kind) -> Self {
         Self {
             kind,
@@ -151,8 +151,36 @@ impl Model {
         }
         self.virtual_now
     }
+}
 
-    fn configure(&mut self, id: usize, promise: Promise) {
+impl Model for Fair {
+    type Promise = Promise;
+
+    fn slo_of(promise: &Promise) -> Slo {
+        match *promise {
+            Promise::Background { weight } => Slo::background().with_weight(Weight::new(weight).unwrap()),
+            Promise::Guaranteed { rate, weight } => {
+                let envelope =
+                    Envelope::new(Cost::ONE, Rate::from_millis(rate), Span::from_millis(100)).unwrap();
+                Slo::guaranteed(envelope).with_weight(Weight::new(weight).unwrap())
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now as u64
+    }
+
+    fn wait(&mut self, nanos: u64) {
+        self.now += u128::from(nanos);
+    }
+
+    fn backlog(&self, flow: usize) -> usize {
+        self.of(flow).count()
+    }
+
+    fn configure(&mut self, id: usize, promise: &Promise) {
+        let promise = *promise;
         let meter = self.meter(promise);
         let (now, clocks) = (self.now, self.kind == Kind::OwnClocks);
         let new = Flow { promise, meter, start: 0, finish: 0 };
@@ -220,8 +248,7 @@ impl Model {
         true
     }
 
-    /// The identifier and the finish tag of what goes next.
-    fn dispatch(&mut self) -> Option<(u64, Option<u128>)> {
+    fn dispatch(&mut self) -> Option<(u64, Option<i128>)> {
         let heads = self.heads(true);
         let tags = |head: &Waiting| self.flows[head.flow].unwrap();
         let (guaranteed, chosen) = match self.kind {
@@ -245,28 +272,13 @@ impl Model {
         if !guaranteed {
             self.background_now = start;
         } else if self.kind == Kind::OwnClocks {
-            return Some((chosen.id, Some(chosen.tag)));
+            return Some((chosen.id, Some(chosen.tag as i128)));
         } else if self.kind == Kind::StartTime {
             self.virtual_now = start;
         }
         self.start(chosen.flow, finish);
         Some((chosen.id, None))
     }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Wait(u64),
-    /// Time that goes backwards counts as time that stands still.
-    Back(u64),
-    Arrive {
-        flow: usize,
-        count: u8,
-        cost: u64,
-    },
-    Dispatch(u8),
-    Configure(usize, Promise),
-    Remove(usize),
 }
 
 const FLOWS: usize = 6;
@@ -280,116 +292,8 @@ fn promises() -> impl Strategy<Value = Promise> {
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let waits = prop_oneof![Just(10_000_000_u64), 0_u64..30_000_000, 0_u64..1_000];
-    let costs = prop_oneof![4 => Just(1_000_u64), 1 => 0_u64..5_000];
-    let arrivals = (0..FLOWS, 1_u8..6, costs);
-    let step = prop_oneof![
-        6 => waits.prop_map(Step::Wait),
-        1 => (0_u64..20_000_000).prop_map(Step::Back),
-        12 => arrivals.prop_map(|(flow, count, cost)| Step::Arrive { flow, count, cost }),
-        12 => (1_u8..5).prop_map(Step::Dispatch),
-        2 => (0..FLOWS, promises()).prop_map(|(flow, promise)| Step::Configure(flow, promise)),
-        1 => (0..FLOWS).prop_map(Step::Remove),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-fn slo_of(promise: Promise) -> Slo {
-    match promise {
-        Promise::Background { weight } => Slo::background().with_weight(Weight::new(weight).unwrap()),
-        Promise::Guaranteed { rate, weight } => {
-            let envelope = Envelope::new(Cost::ONE, Rate::from_millis(rate), Span::from_millis(100)).unwrap();
-            Slo::guaranteed(envelope).with_weight(Weight::new(weight).unwrap())
-        }
-    }
-}
-
-/// Both side by side.
-struct Pair {
-    model: Model,
-    real: Box<dyn Scheduler>,
-    next_id: u64,
-    /// How far the time given to the scheduler is behind the latest.
-    behind: u64,
-}
-
-impl Pair {
-    fn new(kind: Kind, promises: &[Promise]) -> Self {
-        let real: Box<dyn Scheduler> = match kind {
-            Kind::StartTime => Box::new(SfqD::new()),
-            Kind::EligibleFirst => Box::new(Wf2qPlus::new()),
-            Kind::OwnClocks => Box::new(VirtualClock::new()),
-        };
-        let mut pair = Self { model: Model::new(kind), real, next_id: 0, behind: 0 };
-        for (flow, promise) in promises.iter().enumerate() {
-            pair.step(&Step::Configure(flow, *promise));
-        }
-        pair
-    }
-
-    fn now(&self) -> Time {
-        Time::from_nanos((self.model.now as u64).saturating_sub(self.behind))
-    }
-
-    fn dispatch(&mut self) -> bool {
-        let (expected, now) = (self.model.dispatch(), self.now());
-        let dispatched = common::dispatch(&mut *self.real, now);
-        let waits = !self.model.waiting.is_empty() || expected.is_some();
-        assert_eq!(dispatched.is_some(), waits, "work conserving");
-        assert_eq!(
-            dispatched.map(|dispatch| (dispatch.request.id.0, dispatch.finish_tag)),
-            expected.map(|(id, finish)| (id, finish.map(|tag| Time::from_nanos(tag as u64))))
-        );
-        expected.is_some()
-    }
-
-    fn step(&mut self, step: &Step) {
-        let now = self.now();
-        match *step {
-            Step::Wait(nanos) => {
-                self.model.now += u128::from(nanos);
-                self.behind = 0;
-            }
-            Step::Back(nanos) => {
-                // The latest time must have been seen before an earlier one is given.
-                let now = Time::from_nanos(self.model.now as u64);
-                let spare = FlowId(FLOWS as u32);
-                self.real.configure(now, spare, &Slo::background()).unwrap();
-                self.real.remove(now, spare).unwrap();
-                self.behind = nanos;
-            }
-            Step::Arrive { flow, count, cost } => {
-                for _ in 0..count {
-                    let arrival = Arrival::new(now, request(self.next_id, flow, cost));
-                    let taken = self.real.on_arrival(now, arrival).is_ok();
-                    assert_eq!(taken, self.model.arrive(self.next_id, flow, cost));
-                    self.next_id += 1;
-                }
-            }
-            Step::Dispatch(count) => (0..count).for_each(|_| _ = self.dispatch()),
-            Step::Configure(flow, promise) => {
-                self.model.configure(flow, promise);
-                self.real.configure(now, FlowId(flow as u32), &slo_of(promise)).unwrap();
-            }
-            Step::Remove(flow) => {
-                let removed = self.real.remove(now, FlowId(flow as u32)).is_ok();
-                assert_eq!(removed, self.model.remove(flow));
-            }
-        }
-    }
-}
-
-fn compare(kind: Kind, promises: &[Promise], steps: &[Step]) {
-    let mut pair = Pair::new(kind, promises);
-    for step in steps {
-        pair.step(step);
-        for flow in 0..FLOWS {
-            assert_eq!(pair.real.backlog(FlowId(flow as u32)), pair.model.of(flow).count());
-        }
-    }
-    while pair.dispatch() {}
-    assert!(pair.model.waiting.is_empty());
+fn compare(kind: Kind, real: impl Scheduler + 'static, promises: &[Promise], steps: &[Step<Promise>]) {
+    Pair::new(Fair::new(kind), real, FLOWS, promises).run(steps);
 }
 
 proptest! {
@@ -397,22 +301,25 @@ proptest! {
 
     #[test]
     fn sfq_dispatches_what_the_model_dispatches(
-        promises in prop::collection::vec(promises(), FLOWS), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS),
+        steps in steps(FLOWS, 5_000, promises(), vec![]),
     ) {
-        compare(Kind::StartTime, &promises, &steps);
+        compare(Kind::StartTime, SfqD::new(), &promises, &steps);
     }
 
     #[test]
     fn wf2q_plus_dispatches_what_the_model_dispatches(
-        promises in prop::collection::vec(promises(), FLOWS), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS),
+        steps in steps(FLOWS, 5_000, promises(), vec![]),
     ) {
-        compare(Kind::EligibleFirst, &promises, &steps);
+        compare(Kind::EligibleFirst, Wf2qPlus::new(), &promises, &steps);
     }
 
     #[test]
     fn virtual_clock_dispatches_what_the_model_dispatches(
-        promises in prop::collection::vec(promises(), FLOWS), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS),
+        steps in steps(FLOWS, 5_000, promises(), vec![]),
     ) {
-        compare(Kind::OwnClocks, &promises, &steps);
+        compare(Kind::OwnClocks, VirtualClock::new(), &promises, &steps);
     }
 }

@@ -45,8 +45,11 @@ struct Model {
     reported: bool,
     now: u128,
     start: Option<u128>,
-    /// Requests completed in this cycle.
+    /// Requests of classes sent in this cycle, and requests completed.
+    sent: usize,
     done: usize,
+    /// When there were last more requests at the store than disks.
+    crowded: Option<u128>,
     changed: bool,
     flows: BTreeMap<usize, Flow>,
     waiting: Vec<(u64, usize)>,
@@ -60,6 +63,9 @@ struct Model {
 impl Model {
     fn advance(&mut self, now: u128) {
         let n = self.store.len() as u128;
+        if n > self.disks && now > self.now {
+            self.crowded = Some(now);
+        }
         if n > 0 && !self.reported {
             let slice = ((now - self.now) << 32) * n.min(self.disks) / n;
             for (_, flow) in &self.store {
@@ -123,7 +129,7 @@ impl Model {
             }
         }
         self.start = if self.active().is_empty() { None } else { Some(self.now) };
-        self.done = 0;
+        (self.sent, self.done) = (0, 0);
         if self.start.is_some() {
             self.begin(forward);
         }
@@ -194,7 +200,8 @@ impl Model {
         let active = self.active();
         let sums: BTreeMap<usize, u128> = active.iter().map(|id| (*id, sum(*id))).collect();
         let all: u128 = sums.values().sum();
-        let offered = if !self.reported {
+        let queued = self.crowded.is_some_and(|last| self.now - last < self.cycle * self.r as u128);
+        let offered = if !self.reported && queued {
             offered.min(all + all / 16)
         } else if all > offered + offered / 16 {
             offered
@@ -292,7 +299,7 @@ impl Model {
             return self.send(index);
         }
         if self.start.is_none() {
-            (self.start, self.done) = (Some(self.now), 0);
+            (self.start, self.sent, self.done) = (Some(self.now), 0, 0);
             self.begin(false);
         }
         loop {
@@ -310,6 +317,7 @@ impl Model {
                     let id = self.waiting[index].1;
                     self.flow(id).credit -= 1;
                     self.attempts -= 1;
+                    self.sent += 1;
                     return self.send(index);
                 }
                 Some(_) => {}
@@ -318,6 +326,20 @@ impl Model {
             let start = self.start.unwrap();
             if self.store.len() >= self.load {
                 return Err(if self.now < start + self.cycle { start + self.cycle } else { BLOCKED });
+            }
+            if self.active().len() > 8 * self.sent.max(1) {
+                // Too early for a turn: the oldest goes, whether or not its class has credit.
+                let oldest = |waiting: &(u64, usize)| self.flows[&waiting.1].active;
+                let index = next.or(self.waiting.iter().position(oldest)).unwrap();
+                let id = self.waiting[index].1;
+                self.flow(id).credit = self.flows[&id].credit.saturating_sub(1);
+                if self.attempts > 0 {
+                    self.attempts -= 1;
+                } else {
+                    self.failed = self.failed.saturating_sub(1);
+                }
+                self.sent += 1;
+                return self.send(index);
             }
             if self.now == start {
                 return Err(start + 1);
@@ -381,20 +403,22 @@ enum Step {
 
 const FLOWS: usize = 5;
 
+const MANY: usize = 40;
+
 /// "Not before a completion".
 const BLOCKED: u128 = u128::MAX;
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(flows: usize) -> impl Strategy<Value = Vec<Step>> {
     let waits = prop_oneof![0_u64..3_000_000, 0_u64..40_000_000, Just(10_000_000), Just(500_000_000)];
     let done = (0_usize..100, 1_u8..6, prop::option::of(0_u64..20_000_000), prop::bool::weighted(0.1));
     let step = prop_oneof![
         10 => waits.prop_map(Step::Wait),
-        8 => (0..FLOWS, 1_u8..12).prop_map(|(flow, count)| Step::Arrive { flow, count }),
+        8 => (0..flows, 1_u8..12).prop_map(|(flow, count)| Step::Arrive { flow, count }),
         12 => (1_u8..20).prop_map(Step::Dispatch),
         12 => done.prop_map(|(which, count, service, cancelled)| Step::Complete { which, count, service, cancelled }),
-        1 => (0..FLOWS, 1_u32..9, prop::bool::weighted(0.8))
+        1 => (0..flows, 1_u32..9, prop::bool::weighted(0.8))
             .prop_map(|(flow, weight, class)| Step::Configure { flow, weight, class }),
-        1 => (0..FLOWS).prop_map(Step::Remove),
+        1 => (0..flows).prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 1..250)
 }
@@ -416,11 +440,13 @@ fn configs() -> impl Strategy<Value = FairioConfig> {
 struct Pair {
     model: Model,
     real: Fairio,
+    flows: usize,
     next_id: u64,
 }
 
 impl Pair {
-    fn new(config: FairioConfig) -> Self {
+    /// Flows 0 .. `flows`, all classes but the last.
+    fn new(config: FairioConfig, flows: usize) -> Self {
         let model = Model {
             cycle: config.cycle.as_nanos().into(),
             disks: config.disks.into(),
@@ -430,7 +456,9 @@ impl Pair {
             reported: config.accounting == Accounting::Reported,
             now: 0,
             start: None,
+            sent: 0,
             done: 0,
+            crowded: None,
             changed: false,
             flows: BTreeMap::new(),
             waiting: Vec::new(),
@@ -440,9 +468,9 @@ impl Pair {
             failed: 0,
             virtual_now: 0,
         };
-        let mut pair = Self { model, real: Fairio::new(config).unwrap(), next_id: 0 };
-        for flow in 0..FLOWS {
-            pair.step(&Step::Configure { flow, weight: 1 + flow as u32, class: flow < 4 });
+        let mut pair = Self { model, real: Fairio::new(config).unwrap(), flows, next_id: 0 };
+        for flow in 0..flows {
+            pair.step(&Step::Configure { flow, weight: 1 + flow as u32, class: flow + 1 < flows });
         }
         pair
     }
@@ -482,7 +510,7 @@ impl Pair {
             Step::Wait(nanos) => {
                 self.model.advance(self.model.now + u128::from(nanos));
                 // A call that does nothing but tell the time: slices are rounded down one by one.
-                self.real.configure(self.now(), FlowId(FLOWS as u32), &Slo::background()).unwrap();
+                self.real.configure(self.now(), FlowId(self.flows as u32), &Slo::background()).unwrap();
             }
             Step::Arrive { flow, count } => {
                 for _ in 0..count {
@@ -510,34 +538,38 @@ impl Pair {
     }
 }
 
+/// Goes through `steps`. Nothing is lost: with completions coming, everything that waits goes out.
+fn compare(config: FairioConfig, flows: usize, steps: &[Step]) {
+    let mut pair = Pair::new(config, flows);
+    for step in steps {
+        pair.step(step);
+    }
+    for _ in 0..20_000 {
+        match pair.dispatch() {
+            Ok(_) => {}
+            Err(0) => break,
+            Err(later) if pair.model.store.is_empty() => pair.model.advance(later),
+            Err(_) => pair.step(&Step::Wait(1_000_000)),
+        }
+        pair.complete(0, Some(3_000_000), false);
+    }
+    for flow in 0..flows {
+        assert_eq!(pair.real.backlog(FlowId(flow as u32)), 0);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
     #[test]
-    fn dispatches_what_the_model_dispatches(config in configs(), steps in steps()) {
-        let mut pair = Pair::new(config);
-        for step in &steps {
-            pair.step(step);
-        }
-        // Nothing is lost: with completions coming, everything that waits goes out.
-        for _ in 0..20_000 {
-            match pair.dispatch() {
-                Ok(_) => {}
-                Err(0) => break,
-                Err(later) if pair.model.store.is_empty() => pair.model.advance(later),
-                Err(_) => pair.step(&Step::Wait(1_000_000)),
-            }
-            pair.complete(0, Some(3_000_000), false);
-        }
-        for flow in 0..FLOWS {
-            prop_assert_eq!(pair.real.backlog(FlowId(flow as u32)), 0);
-        }
+    fn dispatches_what_the_model_dispatches(config in configs(), steps in steps(FLOWS)) {
+        compare(config, FLOWS, &steps);
     }
 
     /// What a scheduler that takes over gets: everything, once, each flow in its order.
     #[test]
-    fn evicts_everything(config in configs(), steps in steps()) {
-        let mut pair = Pair::new(config);
+    fn evicts_everything(config in configs(), steps in steps(FLOWS)) {
+        let mut pair = Pair::new(config, FLOWS);
         for step in &steps {
             pair.step(step);
         }
@@ -550,5 +582,18 @@ proptest! {
             prop_assert_eq!(of(&left), of(&pair.model.waiting));
         }
         prop_assert_eq!(left.len(), pair.model.waiting.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// With a request of most classes waiting at first.
+    #[test]
+    fn dispatches_what_the_model_dispatches_with_many_classes(
+        config in configs(), idle in 1_usize..9, steps in steps(MANY),
+    ) {
+        let busy = (0..MANY).filter(|flow| flow % 9 >= idle).map(|flow| Step::Arrive { flow, count: 1 });
+        compare(config, MANY, &busy.chain(steps).collect::<Vec<_>>());
     }
 }

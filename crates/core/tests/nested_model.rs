@@ -4,6 +4,7 @@
 mod common;
 
 use common::request;
+use common::side_by_side::{Model, Pair, Step, steps};
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::*;
 use proptest::prelude::*;
@@ -46,7 +47,7 @@ struct Flow {
 }
 
 #[derive(Default)]
-struct Model {
+struct Graduated {
     flows: Vec<Option<Flow>>,
     /// In the order of arrival.
     waiting: Vec<Waiting>,
@@ -80,7 +81,34 @@ impl Flow {
     }
 }
 
-impl Model {
+impl Model for Graduated {
+    type Promise = Promise;
+
+    fn slo_of(promise: &Promise) -> Slo {
+        match promise {
+            Promise::Background(weight) => Slo::background().with_weight(Weight::new(*weight).unwrap()),
+            Promise::Classes(classes) => {
+                let envelope = |&(burst, rate, latency): &(i128, i128, i128)| {
+                    let (burst, rate) = (Cost::from_millis(burst as u64), Rate::from_millis(rate as u64));
+                    Envelope::new(burst, rate, Span::from_nanos(latency as u64)).unwrap()
+                };
+                Slo::nested(&classes.iter().map(envelope).collect::<Vec<_>>()).unwrap()
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now as u64
+    }
+
+    fn wait(&mut self, nanos: u64) {
+        self.now += i128::from(nanos);
+    }
+
+    fn backlog(&self, flow: usize) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.flow == flow).count()
+    }
+
     fn configure(&mut self, id: usize, promise: &Promise) {
         let now = self.now;
         let classes = if let Promise::Classes(classes) = promise { classes.clone() } else { vec![] };
@@ -120,20 +148,16 @@ impl Model {
         self.flows[id] = Some(flow);
     }
 
-    fn busy(&self, flow: usize) -> bool {
-        self.waiting.iter().any(|waiting| waiting.flow == flow)
-    }
-
     fn remove(&mut self, flow: usize) -> bool {
-        let may = self.flows[flow].is_some() && !self.busy(flow);
+        let may = self.flows[flow].is_some() && self.backlog(flow) == 0;
         if may {
             self.flows[flow] = None;
         }
         may
     }
 
-    fn arrive(&mut self, id: u64, index: usize, cost: i128) -> bool {
-        let (now, virtual_now) = (self.now, self.virtual_now);
+    fn arrive(&mut self, id: u64, index: usize, cost: u64) -> bool {
+        let (now, virtual_now, cost) = (self.now, self.virtual_now, i128::from(cost));
         let in_background = |waiting: &Waiting| waiting.flow == index && waiting.place == Place::Background;
         let was_busy = self.waiting.iter().any(in_background);
         let Some(flow) = &mut self.flows[index] else { return false };
@@ -152,7 +176,6 @@ impl Model {
         true
     }
 
-    /// The identifier and the deadline of what goes next.
     fn dispatch(&mut self) -> Option<(u64, Option<i128>)> {
         let classified = self.waiting.iter().filter(|waiting| matches!(waiting.place, Place::Class(_)));
         if let Some(first) = classified.min_by_key(|waiting| waiting.arrived + waiting.latency).copied() {
@@ -176,15 +199,6 @@ impl Model {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Wait(u64),
-    Arrive { flow: usize, count: u8, cost: u64 },
-    Dispatch(u8),
-    Configure(usize, Promise),
-    Remove(usize),
-}
-
 const FLOWS: usize = 5;
 
 fn promises() -> impl Strategy<Value = Promise> {
@@ -201,110 +215,27 @@ fn promises() -> impl Strategy<Value = Promise> {
     prop_oneof![4 => classes, 1 => (1_u32..8).prop_map(Promise::Background)]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let waits = prop_oneof![Just(10_000_000_u64), 1_u64..30_000_000, 1_u64..1_000];
-    let costs = prop_oneof![4 => Just(1_000_u64), 1 => 0_u64..5_000];
-    let step = prop_oneof![
-        8 => waits.prop_map(Step::Wait),
-        12 => (0..FLOWS, 1_u8..6, costs).prop_map(|(flow, count, cost)| Step::Arrive { flow, count, cost }),
-        10 => (1_u8..5).prop_map(Step::Dispatch),
-        2 => (0..FLOWS, promises()).prop_map(|(flow, promise)| Step::Configure(flow, promise)),
-        1 => (0..FLOWS).prop_map(Step::Remove),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-fn slo_of(promise: &Promise) -> Slo {
-    match promise {
-        Promise::Background(weight) => Slo::background().with_weight(Weight::new(*weight).unwrap()),
-        Promise::Classes(classes) => {
-            let envelope = |&(burst, rate, latency): &(i128, i128, i128)| {
-                let (burst, rate) = (Cost::from_millis(burst as u64), Rate::from_millis(rate as u64));
-                Envelope::new(burst, rate, Span::from_nanos(latency as u64)).unwrap()
-            };
-            Slo::nested(&classes.iter().map(envelope).collect::<Vec<_>>()).unwrap()
-        }
-    }
-}
-
-/// Both side by side.
-struct Pair {
-    model: Model,
-    real: Nested,
-    next_id: u64,
-}
-
-impl Pair {
-    fn dispatch(&mut self) -> bool {
-        let now = Time::from_nanos(self.model.now as u64);
-        let expected = self.model.dispatch();
-        let dispatched = common::dispatch(&mut self.real, now);
-        assert_eq!(
-            dispatched.map(|dispatch| (dispatch.request.id.0, dispatch.finish_tag)),
-            expected.map(|(id, deadline)| (id, deadline.map(|tag| Time::from_nanos(tag as u64))))
-        );
-        expected.is_some()
-    }
-
-    fn step(&mut self, step: &Step) {
-        let now = Time::from_nanos(self.model.now as u64);
-        match step {
-            Step::Wait(nanos) => self.model.now += i128::from(*nanos),
-            Step::Arrive { flow, count, cost } => {
-                for _ in 0..*count {
-                    let arrival = Arrival::new(now, request(self.next_id, *flow, *cost));
-                    let taken = self.real.on_arrival(now, arrival).is_ok();
-                    assert_eq!(taken, self.model.arrive(self.next_id, *flow, (*cost).into()));
-                    self.next_id += 1;
-                }
-            }
-            Step::Dispatch(count) => (0..*count).for_each(|_| _ = self.dispatch()),
-            Step::Configure(flow, promise) => {
-                self.model.configure(*flow, promise);
-                self.real.configure(now, FlowId(*flow as u32), &slo_of(promise)).unwrap();
-            }
-            Step::Remove(flow) => {
-                let removed = self.real.remove(now, FlowId(*flow as u32)).is_ok();
-                assert_eq!(removed, self.model.remove(*flow));
-            }
-        }
-        for flow in 0..FLOWS {
-            let backlog = self.model.waiting.iter().filter(|waiting| waiting.flow == flow).count();
-            assert_eq!(self.real.backlog(FlowId(flow as u32)), backlog);
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
     fn dispatches_what_the_model_dispatches(
-        promises in prop::collection::vec(promises(), FLOWS), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS), steps in steps(FLOWS, 5_000, promises(), vec![]),
     ) {
-        let model = Model { flows: vec![None; FLOWS], ..Model::default() };
-        let mut pair = Pair { model, real: Nested::new(), next_id: 0 };
-        for (flow, promise) in promises.iter().enumerate() {
-            pair.step(&Step::Configure(flow, promise.clone()));
-        }
-        for step in &steps {
-            pair.step(step);
-        }
-        while pair.dispatch() {
-            pair.step(&Step::Wait(1_000_000));
-        }
+        let model = Graduated { flows: vec![None; FLOWS], ..Graduated::default() };
+        Pair::new(model, Nested::new(), FLOWS, &promises).run(&steps);
     }
 
     /// The engine's judgement is the same cascade: class, promise and the deadline of the scheduler agree.
     #[test]
     fn the_engine_promises_what_the_scheduler_keeps(
-        promises in prop::collection::vec(promises(), FLOWS), steps in steps(),
+        promises in prop::collection::vec(promises(), FLOWS), steps in steps(FLOWS, 5_000, promises(), vec![]),
     ) {
         let mut engine = Engine::new(Box::new(Nested::new()), std::num::NonZeroU32::MIN);
         let mut flows: Vec<Option<Flow>> = vec![None; FLOWS];
         let mut expected = std::collections::BTreeMap::new();
         let (mut now, mut id) = (0_i128, 0);
-        let mut model = Model { flows: vec![None; FLOWS], ..Model::default() };
+        let mut model = Graduated { flows: vec![None; FLOWS], ..Graduated::default() };
         let configures = promises.iter().cloned().enumerate().map(|(flow, promise)| Step::Configure(flow, promise));
         for step in configures.chain(steps) {
             let at = Time::from_nanos(now as u64);
@@ -312,14 +243,14 @@ proptest! {
             match step {
                 Step::Wait(nanos) => now += i128::from(nanos),
                 Step::Configure(flow, promise) => {
-                    engine.handle_input(at, Input::Configure(FlowId(flow as u32), slo_of(&promise))).unwrap();
+                    engine.handle_input(at, Input::Configure(FlowId(flow as u32), Graduated::slo_of(&promise))).unwrap();
                     model.configure(flow, &promise);
                     flows[flow] = model.flows[flow].clone();
                 }
                 Step::Arrive { flow, count, cost } => for _ in 0..count {
                     engine.handle_input(at, Input::Arrival(request(id, flow, cost))).unwrap();
                     let several = model.flows[flow].as_ref().unwrap().classes().len() > 1;
-                    model.arrive(id, flow, cost.into());
+                    model.arrive(id, flow, cost);
                     let judged = model.waiting.pop().unwrap();
                     if several {
                         let class = if let Place::Class(class) = judged.place { Some(class as u8) } else { None };
@@ -328,7 +259,7 @@ proptest! {
                     }
                     id += 1;
                 },
-                Step::Dispatch(_) | Step::Remove(_) => {}
+                _ => {}
             }
         }
         let mut over = 0;

@@ -31,6 +31,8 @@ pub(crate) struct DiskClock {
     integral: u128,
     outstanding: u32,
     disks: u32,
+    /// The last instant at which there were more requests than disks.
+    crowded: Option<Time>,
 }
 
 /// How far one flow has been charged.
@@ -56,7 +58,7 @@ impl DiskTime {
 
 impl DiskClock {
     pub(crate) const fn new(disks: u32) -> Self {
-        Self { at: Time::ZERO, integral: 0, outstanding: 0, disks }
+        Self { at: Time::ZERO, integral: 0, outstanding: 0, disks, crowded: None }
     }
 
     /// Requests at the store, of all flows.
@@ -68,11 +70,20 @@ impl DiskClock {
     pub(crate) fn advance(&mut self, now: Time) {
         let slice = u128::from(now.since(self.at).as_nanos());
         self.at = self.at.max(now);
+        if slice > 0 && self.outstanding > self.disks {
+            self.crowded = Some(self.at);
+        }
         if self.outstanding > 0 {
             let busy = self.outstanding.min(self.disks);
             let grown = (slice << SCALE_BITS) * u128::from(busy) / u128::from(self.outstanding);
             self.integral = self.integral.saturating_add(grown);
         }
+    }
+
+    /// Whether there have been more requests than disks within the last `window`: only then is the estimate
+    /// no more than that.
+    pub(crate) fn was_crowded(&self, window: Span) -> bool {
+        self.crowded.is_some_and(|last| self.at.since(last) < window)
     }
 
     /// One more request at the store, as of the last [`DiskClock::advance`].

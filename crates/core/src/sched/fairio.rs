@@ -24,7 +24,8 @@
 //! fewer than `load_threshold` requests is never kept waiting while a request waits.
 //!
 //! An event costs O(log flows); the turn of a cycle costs O(active classes), as in the paper, and comes no
-//! more often than that many requests are completed (deviation 14): an amortised O(log flows) for a request. A
+//! more often than that many requests are completed, or an eighth of that sent (deviations 14 and 15): an amortised
+//! O(log flows) for a request. A
 //! class is active from a request's arrival until it has had none for a whole window, r cycles.
 //!
 //! Deviations and choices, each where the paper is silent or its words do not work:
@@ -50,7 +51,8 @@
 //!    light one swing to 53:44 over minutes. Only if more than 17/16 of what was offered has been
 //!    charged, that is, if there are more disks than was said, all may be above their share, and
 //!    what was offered counts (proportional mode).
-//!    *Estimated* time is charged as if no disk were ever idle, so arrays are always busy by it; there it
+//!    *Estimated* time is charged as if no disk were idle beside as many requests, so an array that has had
+//!    more of them within the window is always busy by it; there Service_window
 //!    is at most what was offered, and classes do swing. That is the lesser evil: the estimate charges
 //!    requests for the time that they wait in the store behind others, and only while a class has a cycle to
 //!    itself it charges the right one. With the margin, shares of equally slow classes keep within 0.2
@@ -77,24 +79,29 @@
 //! 14. *A cycle lasts* until as many requests have been completed in it as there are active classes, if that
 //!     takes longer than its time. With fewer than one for each class there is nothing to share: every class
 //!     has a credit at least (choice 6). Such a cycle is a long one (choice 1). It keeps nobody waiting
-//!     whom fast-forwarding would let go: that works as before, and it is one cycle's service each time.
+//!     whom fast-forwarding would let go.
+//! 15. *A cycle is cut short* only if a request has gone in it for every 8 active classes. Before that, what
+//!     fast-forwarding would let go in a new cycle goes in this one, the oldest request first, without credit;
+//!     it is charged like any other. Where a few classes of many are busy they have used up the service of
+//!     a cycle after few requests.
 //!
 //! Scale: disk time in ns; a cycle offers at most 2⁵⁴ ns (an hour, 4096 disks), so products of two
 //! shares stay below 2¹⁰⁸, and those with 1/deviation below 2¹²⁷. Charges saturate at 2⁶⁴ per column.
 
 use alloc::vec::Vec;
 
-use super::disk_time::{DiskClock, DiskTime, Mark};
+use super::disk_time::{DiskClock, DiskTime};
 use super::fair::FairShare;
 pub use super::fairio_config::{Accounting, FairioClass, FairioConfig, FairioConfigError};
 use super::fairio_history::History;
+use super::fairio_member::{Member, divide, magnitude};
 use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Outcome, Request};
 use crate::slo::Slo;
-use crate::table;
 use crate::units::{Span, Time, Weight};
+use crate::{table, work};
 
 /// "Not active".
 const NO_SEAT: u32 = u32::MAX;
@@ -108,6 +115,9 @@ const TOLERANCE_BITS: u32 = 20;
 /// How far Service_window is above what was charged in it, as a shift (deviation 4).
 const SLACK_BITS: u32 = 4;
 
+/// Active classes that a request pays for when the cycle in which it went is cut short (deviation 15).
+const CLASSES_PAID: usize = 8;
+
 /// Times that a class can renew its pending requests within a cycle (deviation 2).
 const TURNS: u64 = 8;
 
@@ -118,6 +128,8 @@ pub struct Fairio {
     flows: Vec<Flow>,
     slab: Slab,
     eligible: FlowHeap,
+    /// Classes with requests waiting and no credit, by their oldest request.
+    parched: FlowHeap,
     fair: FairShare,
     clock: DiskClock,
     members: Vec<Member>,
@@ -126,7 +138,8 @@ pub struct Fairio {
     changed: bool,
     running: bool,
     cycle_start: Time,
-    /// Requests completed in this cycle.
+    /// Requests of classes sent in this cycle, and requests completed.
+    sent: usize,
     completed: usize,
     /// Requests of classes that wait.
     waiting: usize,
@@ -159,31 +172,6 @@ struct Flow {
 
 const _: () = assert!(size_of::<Flow>() <= 144, "an idle flow stays small");
 
-/// An active class.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    flow: FlowId,
-    share: u64,
-    granted: u64,
-    credit: u64,
-    used: DiskTime,
-    completed: u64,
-    mark: Mark,
-    charged: u64,
-    window: u128,
-    deviation: i128,
-    sample: Sample,
-    earlier: Sample,
-    idle_since: Time,
-}
-
-/// What TimePerRequest is the mean of.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    nanos: u64,
-    requests: u64,
-}
-
 impl Fairio {
     /// A scheduler without flows.
     ///
@@ -196,6 +184,7 @@ impl Fairio {
             flows: Vec::new(),
             slab: Slab::new(),
             eligible: FlowHeap::default(),
+            parched: FlowHeap::default(),
             fair: FairShare::default(),
             clock: DiskClock::new(config.disks),
             members: Vec::new(),
@@ -203,6 +192,7 @@ impl Fairio {
             changed: false,
             running: false,
             cycle_start: Time::ZERO,
+            sent: 0,
             completed: 0,
             waiting: 0,
             attempts: 0,
@@ -257,6 +247,11 @@ impl Fairio {
         self.clock.outstanding() < self.config.load_threshold
     }
 
+    /// r full cycles.
+    const fn window(&self) -> Span {
+        Span::from_nanos(self.config.cycle.as_nanos().saturating_mul(self.config.window_cycles as u64))
+    }
+
     fn cycle_end(&self) -> Time {
         self.cycle_start + self.config.cycle
     }
@@ -283,6 +278,7 @@ impl Fairio {
                 self.flows[moved.flow.index()].seat = seat;
             }
             self.eligible.remove(id);
+            self.parched.remove(id);
             self.changed = true;
         }
     }
@@ -298,12 +294,21 @@ impl Fairio {
         }
     }
 
-    /// Puts the oldest request of a class that may go into the heap, or takes it out.
+    /// Puts the oldest request of a class where it belongs: to those that may go, to those that wait for
+    /// credit, or nowhere.
     fn rekey(&mut self, id: FlowId) {
         let flow = &self.flows[id.index()];
-        let credit = self.members.get(flow.seat as usize).map_or(0, |member| member.credit);
-        match flow.queue.front(&self.slab) {
-            Some(head) if credit > 0 => self.eligible.set(id, Key { tag: 0, sequence: head.sequence }),
+        let Some(member) = self.members.get_mut(flow.seat as usize) else { return };
+        let head = flow.queue.front(&self.slab).map(|head| Key { tag: 0, sequence: head.sequence });
+        let is_parched = head.is_some() && member.credit == 0;
+        match head {
+            Some(head) if is_parched => self.parched.set(id, head),
+            _ if member.is_parched => _ = self.parched.remove(id),
+            _ => {}
+        }
+        member.is_parched = is_parched;
+        match head {
+            Some(head) if !is_parched => self.eligible.set(id, head),
             _ => _ = self.eligible.remove(id),
         }
     }
@@ -313,9 +318,9 @@ impl Fairio {
         let seat = self.flows[id.index()].seat;
         let Some(member) = self.members.get_mut(seat as usize) else { return false };
         let spent = member.used >= DiskTime::from_span(Span::from_nanos(member.granted));
-        if spent {
+        if spent && member.credit > 0 {
             member.credit = 0;
-            self.eligible.remove(id);
+            self.rekey(id);
         }
         spent
     }
@@ -335,10 +340,15 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         flow.outstanding += 1;
-        self.members[flow.seat as usize].credit -= 1;
+        let member = &mut self.members[flow.seat as usize];
+        member.credit = member.credit.saturating_sub(1);
         self.clock.enter();
         self.waiting -= 1;
-        self.attempts -= 1;
+        self.sent += 1;
+        match self.attempts.checked_sub(1) {
+            Some(left) => self.attempts = left,
+            None => self.failed = self.failed.saturating_sub(1),
+        }
         self.rekey(id);
         Decision::Dispatch(waiting.dispatch(None))
     }
@@ -379,7 +389,7 @@ impl Fairio {
     fn turn(&mut self, elapsed: u64, forward: bool) {
         self.charge(elapsed);
         self.retire();
-        (self.cycle_start, self.completed) = (self.now, 0);
+        (self.cycle_start, self.sent, self.completed) = (self.now, 0, 0);
         self.running = !self.members.is_empty();
         if self.running {
             self.begin(forward);
@@ -404,6 +414,7 @@ impl Fairio {
 
     /// Step 1: what each class is charged for the cycle, and what it took per request.
     fn charge(&mut self, elapsed: u64) {
+        work::steps(2 * self.members.len());
         let (mut spare, mut short, mut excess) = (0_u128, 0_u128, 0_u128);
         for seat in 0..self.members.len() {
             self.settle(seat as u32);
@@ -457,12 +468,13 @@ impl Fairio {
 
     /// Classes without a request for a whole window leave the active set.
     fn retire(&mut self) {
-        let window = self.config.cycle.as_nanos().saturating_mul(u64::from(self.config.window_cycles));
+        let window = self.window();
+        work::steps(self.members.len());
         for seat in (0..self.members.len()).rev() {
             let Member { flow: id, idle_since, .. } = self.members[seat];
             let flow = &self.flows[id.index()];
             let idle = flow.queue.is_empty() && flow.outstanding == 0;
-            if idle && self.now.since(idle_since).as_nanos() >= window {
+            if idle && self.now.since(idle_since) >= window {
                 self.leave(id);
             }
         }
@@ -470,14 +482,16 @@ impl Fairio {
 
     /// Step 2. Under a hypothetical window nobody deviates.
     fn deviate(&mut self) {
+        work::steps(3 * self.members.len());
         let charged: u128 = self.members.iter().map(|member| member.window).sum();
         let (flows, offered) = (&self.flows, self.history.offered());
         let more = charged + (charged >> SLACK_BITS);
         let overrun = charged > offered + (offered >> SLACK_BITS);
-        let offered = match self.config.accounting {
-            Accounting::Estimated => offered.min(more),
-            Accounting::Reported if overrun => offered,
-            Accounting::Reported => more,
+        let reported = self.config.accounting == Accounting::Reported;
+        let offered = match reported || !self.clock.was_crowded(self.window()) {
+            false => offered.min(more),
+            true if overrun => offered,
+            true => more,
         };
         let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
         let weights: u128 = self.members.iter().map(weight_of).sum();
@@ -493,6 +507,7 @@ impl Fairio {
 
     /// Step 3: ServiceShare.
     fn share(&mut self) {
+        work::steps(2 * self.members.len());
         let (flows, service) = (&self.flows, self.config.service());
         let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
         let put = |member: &mut Member, share: u64| member.share = share;
@@ -508,6 +523,7 @@ impl Fairio {
 
     /// Step 4, and the class threshold: who lends, who gets it, and how many requests that makes.
     fn grant(&mut self, forward: bool) {
+        work::steps(4 * self.members.len());
         let (flows, threshold) = (&self.flows, u64::from(self.config.class_threshold));
         let flow_of = |member: &Member| &flows[member.flow.index()];
         let wants = |member: &Member| {
@@ -556,6 +572,7 @@ impl Fairio {
             return;
         }
         self.eligible.cover(id.index() + 1);
+        self.parched.cover(id.index() + 1);
         self.fair.withdraw(id);
         let waiting = flow.queue.len();
         let time_per_request = self.config.first_request.as_nanos();
@@ -564,6 +581,7 @@ impl Fairio {
         self.attempts += waiting as u64;
         if waiting > 0 {
             self.join(id);
+            self.rekey(id);
         }
     }
 
@@ -645,13 +663,14 @@ impl Scheduler for Fairio {
             return self.serve_background();
         }
         if !self.running {
-            (self.running, self.cycle_start, self.completed) = (true, self.now, 0);
+            (self.running, self.cycle_start, self.sent, self.completed) = (true, self.now, 0, 0);
             // What was at the store before belongs to no cycle.
             (0..self.members.len()).for_each(|seat| self.settle(seat as u32));
             self.begin(false);
         }
         loop {
-            match self.candidate() {
+            let candidate = self.candidate();
+            match candidate {
                 Some(flow) if self.attempts > 0 => return self.serve_class(flow),
                 Some(_) => {}
                 None => self.failed = self.failed.saturating_add(core::mem::take(&mut self.attempts)),
@@ -661,6 +680,12 @@ impl Scheduler for Fairio {
                 // A cycle whose time is over waits for completions.
                 let ends = self.cycle_end();
                 return if self.now < ends { Decision::WaitUntil(ends) } else { Decision::Blocked };
+            }
+            if self.members.len() > CLASSES_PAID * self.sent.max(1)
+                && let Some(flow) = candidate.or_else(|| self.parched.peek().map(|(_, flow)| flow))
+            {
+                self.settle(self.flows[flow.index()].seat);
+                return self.serve_class(flow);
             }
             if elapsed == 0 {
                 return Decision::WaitUntil(self.now + Span::from_nanos(1));
@@ -735,60 +760,5 @@ impl Flow {
     /// Nothing but the requests that wait and that are at the store.
     const fn emptied(&self) -> Self {
         Self { outstanding: self.outstanding, queue: self.queue, ..Self::ABSENT }
-    }
-}
-
-impl Member {
-    fn new(flow: FlowId, mark: Mark, now: Time) -> Self {
-        Self {
-            flow,
-            share: 0,
-            granted: 0,
-            credit: 0,
-            used: DiskTime::ZERO,
-            completed: 0,
-            mark,
-            charged: 0,
-            window: 0,
-            deviation: 0,
-            sample: Sample::default(),
-            earlier: Sample::default(),
-            idle_since: now,
-        }
-    }
-
-    /// Takes the cycle's requests into TimePerRequest. `full` ends a full cycle's worth of short ones.
-    fn observe(&mut self, full: bool, time_per_request: &mut u64) {
-        self.sample.nanos = self.sample.nanos.saturating_add(self.used.as_nanos());
-        self.sample.requests += self.completed;
-        if self.sample.requests == 0 {
-            return;
-        }
-        let Sample { mut nanos, mut requests } = self.sample;
-        if full {
-            (self.earlier, self.sample) = (self.sample, Sample::default());
-        } else {
-            nanos = nanos.saturating_add(self.earlier.nanos);
-            requests += self.earlier.requests;
-        }
-        *time_per_request = (nanos / requests).max(1);
-    }
-}
-
-/// |deviation|, at most 2⁶⁴ − 1.
-fn magnitude(deviation: i128) -> u128 {
-    deviation.unsigned_abs().min(u128::from(u64::MAX))
-}
-
-/// Divides `total` in proportion to `part`, each rounded down; nobody gets anything if all parts are 0.
-fn divide(
-    total: u64,
-    members: &mut [Member],
-    part: impl Fn(&Member) -> u128,
-    put: impl Fn(&mut Member, u64),
-) {
-    let whole: u128 = members.iter().map(&part).sum::<u128>().max(1);
-    for member in members {
-        put(member, (u128::from(total) * part(member) / whole) as u64);
     }
 }

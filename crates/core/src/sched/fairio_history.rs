@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use super::fairio_config::FairioConfig;
-use crate::table;
+use crate::{table, work};
 
 /// Charges by seat and column.
 #[derive(Clone, Debug)]
@@ -60,6 +60,7 @@ impl History {
 
     /// Forgets everything; `seats` are taken.
     pub(crate) fn clear(&mut self, seats: usize) {
+        work::steps(seats);
         self.charges[..seats * self.offered.len()].fill(0);
         self.offered.fill(0);
         (self.offered_sum, self.column, self.elapsed, self.filled) = (0, 0, 0, 0);
@@ -73,6 +74,7 @@ impl History {
             self.column = (self.column + 1) % self.offered.len();
             self.elapsed = 0;
             self.offered_sum -= u128::from(core::mem::take(&mut self.offered[self.column]));
+            work::steps(seats);
             for seat in 0..seats {
                 let cell = seat * self.offered.len() + self.column;
                 forget(seat, core::mem::take(&mut self.charges[cell]));

@@ -27,6 +27,7 @@ mod due;
 pub(crate) mod fair;
 mod fairio_config;
 mod fairio_history;
+mod fairio_member;
 mod pace;
 mod rate_tag;
 mod spare;

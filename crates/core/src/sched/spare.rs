@@ -37,6 +37,7 @@ use alloc::vec::Vec;
 use crate::heap::{FlowHeap, Key};
 use crate::request::FlowId;
 use crate::units::{Cost, Span, Time};
+use crate::work;
 
 /// "No flow" in a link.
 const NONE: u32 = u32::MAX;
@@ -75,6 +76,7 @@ impl Lending {
     pub(crate) fn cover(&mut self, flows: usize) {
         self.lenders.cover(flows);
         for flow in self.resting.len()..flows {
+            work::steps(1);
             self.resting.push(Link { previous: flow as u32, next: flow as u32 });
         }
     }
@@ -101,6 +103,7 @@ impl Lending {
         self.close();
         self.opened = Some(now);
         while self.first != NONE {
+            work::steps(1);
             let flow = FlowId(self.first);
             self.unlink(flow.0);
             // Equal δ: by flow number, so that runs repeat.

@@ -1,6 +1,10 @@
 //! What the integration tests share.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod curve;
+pub mod schedulers;
+pub mod side_by_side;
+
 use evenkeel_core::*;
 
 pub fn request(id: u64, flow: usize, cost: u64) -> Request {
