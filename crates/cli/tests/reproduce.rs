@@ -1,22 +1,12 @@
 //! `evenkeel reproduce` and `evenkeel play` as users run them.
 
-use std::path::{Path, PathBuf};
+mod common;
 
-use assert_cmd::Command;
+use common::cli::{repository, run_in};
 
 fn evenkeel(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("evenkeel")
-        .expect("the binary is built")
-        .current_dir(root())
-        .args(arguments)
-        .output()
-        .expect("it starts");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let run = run_in(&repository(), arguments);
+    (run.code, run.stdout, run.stderr)
 }
 
 #[test]

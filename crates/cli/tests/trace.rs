@@ -1,27 +1,26 @@
 //! `evenkeel trace` as its users run it: files in, files out, exit codes.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
+use std::path::Path;
+
+use common::cli::{Run, run_in};
 use serde_json::Value;
 
-fn trace(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.current_dir(folder).arg("trace").args(arguments.split(' ')).output().unwrap()
+fn trace(folder: &Path, arguments: &str) -> Run {
+    run_in(folder, &format!("trace {arguments}").split(' ').collect::<Vec<_>>())
 }
 
 fn ok(folder: &Path, arguments: &str) -> String {
-    let output = trace(folder, arguments);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+    let run = trace(folder, arguments);
+    assert_eq!(run.code, 0, "{arguments}: {}", run.stderr);
+    run.stdout
 }
 
 fn json(folder: &Path, arguments: &str, code: i32) -> Value {
-    let output = trace(folder, &format!("{arguments} --json"));
-    assert_eq!(output.status.code(), Some(code), "{arguments}");
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let run = trace(folder, &format!("{arguments} --json"));
+    assert_eq!((run.code, run.stderr.as_str()), (code, ""), "{arguments}");
+    run.json()
 }
 
 #[test]
@@ -88,9 +87,9 @@ fn malformed_lines_are_named_and_change_the_exit_code() {
     let mut text = "0,8,512,R,1.0\n".repeat(30);
     text += "0,8,oops,R,1.0\n0,8,512,R,2.0\n";
     std::fs::write(at.join("in.spc"), text).unwrap();
-    let output = trace(at, "info in.spc");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 31: the size is no whole number"));
+    let run = trace(at, "info in.spc");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("line 31: the size is no whole number"), "{}", run.stderr);
     let report = json(at, "info in.spc", 1);
     assert_eq!((&report["ok"], &report["malformed_lines"][0]["line"]), (&false.into(), &31.into()));
     json(at, "info in.spc --malformed-max 0", 2);
