@@ -45,6 +45,7 @@ fn a_server_that_cannot_be_reached_or_named_is_told() {
     let uri = "nbd+unix:///v?socket=/nonexistent/socket";
     let (code, _, error) = evenkeel(&["play", "scenarios/small-trace.spc", "--to", uri]);
     assert_eq!(code, 2, "{error}");
+    assert!(error.contains("cannot reach the server at /nonexistent/socket: "), "{error}");
     let (code, _, error) = evenkeel(&["play", "scenarios/small-trace.spc", "--to", "http://host"]);
     assert_eq!(code, 2);
     assert!(error.contains("nbd://HOST"), "{error}");

@@ -164,6 +164,46 @@ fn a_trace_is_replayed_as_it_is() {
 }
 
 #[test]
+fn a_trace_is_replayed_alike_from_every_format() {
+    let folder = TempDir::new().expect("a folder");
+    let at = folder.path();
+    let write = |arguments: &str| {
+        let ran = run_in(at, &format!("trace {arguments}").split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{arguments}: {}", ran.stderr);
+    };
+    write("generate tpcc --duration 10s --volumes 2 --volume-size 1GiB -o a.parquet");
+    let mut results = Vec::new();
+    for (name, keys) in [
+        ("a.parquet", ""),
+        ("b.csv.gz", ""),
+        ("c.spc", ""),
+        ("d.disksim", ""),
+        ("e.mqsim", ", format = \"mqsim\""),
+        ("f.blkparse", ""),
+    ] {
+        if name != "a.parquet" {
+            write(&format!("convert a.parquet -o {name}"));
+        }
+        let scenario = format!(
+            "duration = \"10 s\"\n[device]\nrate = \"300 IOPS\"\n\
+             [flow.a]\nsla = {{ burst = 8, rate = \"150 IOPS\", latency = \"50 ms\" }}\n\
+             workload = {{ trace = \"{name}\", volume = 0{keys} }}\n\
+             [flow.b]\nworkload = {{ trace = \"{name}\", volume = 1{keys} }}\n"
+        );
+        std::fs::write(at.join("s.toml"), scenario).expect("written");
+        let ran = run_in(at, &["simulate", "s.toml", "--json"]);
+        assert!(ran.code <= 1, "{name}: {}", ran.stderr);
+        let summary = ran.json();
+        assert_eq!(summary["traces"].as_array().map(Vec::len), Some(2), "{name}");
+        assert!(flow(&summary, "b")["offered"].as_u64() > Some(500), "{name}");
+        results.push((name, summary["flows"].clone()));
+    }
+    for (name, flows) in &results {
+        assert!(*flows == results[0].1, "{name} gives another result than {}", results[0].0);
+    }
+}
+
+#[test]
 fn broken_promises_are_exit_code_1() {
     let ran = run(&["simulate", "scenarios/pclock-case-1.toml", "--scheduler", "wf2q+"]);
     assert_eq!(ran.code, 1);

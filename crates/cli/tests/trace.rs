@@ -129,6 +129,35 @@ fn parts_other_speeds_and_merges() {
 }
 
 #[test]
+fn every_command_answers_programs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let written = |arguments: &str, file: &str| {
+        let report = json(at, arguments, 0);
+        assert_eq!((&report["ok"], &report["output"]), (&true.into(), &file.into()), "{arguments}");
+        let requests = report["requests"].as_u64().unwrap();
+        assert_eq!(json(at, &format!("info {file}"), 0)["all"]["requests"], requests, "{arguments}");
+        requests
+    };
+    let all = written("generate varmail --requests 2000 --volumes 1 -o a.csv", "a.csv");
+    assert_eq!(written("convert a.csv -o b.csv.gz", "b.csv.gz"), all);
+    assert_eq!(written("slice a.csv --count 500 -o c.csv", "c.csv"), 500);
+    assert_eq!(written("scale a.csv --speed 1/3 -o d.csv", "d.csv"), all);
+    assert_eq!(written("merge a.csv d.csv -o e.csv", "e.csv"), 2 * all);
+    let formats = json(at, "formats", 0)["formats"].as_array().unwrap().len();
+    assert_eq!(formats, 18);
+    let workloads = json(at, "generate --list", 0);
+    let names: Vec<&str> =
+        workloads["workloads"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    for name in
+        ["tpcc", "tpch", "varmail", "webserver", "oltp", "btio", "madbench2", "websearch", "financial"]
+    {
+        assert!(names.contains(&name), "{name}");
+    }
+    assert!(names.contains(&"exchange") && names.iter().filter(|name| name.starts_with("ior-")).count() == 3);
+}
+
+#[test]
 fn a_trace_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

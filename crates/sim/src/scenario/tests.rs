@@ -249,17 +249,27 @@ fn a_trace_that_cannot_be_opened_names_its_flow() {
     assert!(told.starts_with("the trace of flow 0: ") && told.contains("web.csv"), "{told}");
 }
 
-/// A scenario that replays a trace of the SPC format with these lines, on a small device.
-fn replaying(name: &str, lines: &[&str], keys: &str) -> Result<Summary, String> {
-    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}.spc", std::process::id()));
-    std::fs::write(&path, lines.join("\n") + "\n").expect("a file can be written");
+/// What comes of a scenario that replays a trace with this content on a device of 1 MiB; `keys` are those beside
+/// `trace`.
+fn replayed(name: &str, content: &[u8], keys: &str) -> Result<Summary, String> {
+    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).expect("a file can be written");
     let text = format!(
         "duration = \"10 s\"\n[device]\nkind = \"constant-rate\"\nrate = \"100 IOPS\"\ncapacity = \"1 MiB\"\n\
-         [flow.a]\nworkload = {{ trace = {path:?}, format = \"spc\"{keys} }}\n"
+         [flow.a]\nworkload = {{ trace = {path:?}{keys} }}\n"
     );
     let done = run(&parsed(&text), &Options { seed: 1, commit: None }, None, &mut |_| {});
     std::fs::remove_file(&path).expect("it is there");
     done.map_err(|error| error.to_string())
+}
+
+/// The same with these lines of the SPC format.
+fn replaying(name: &str, lines: &[&str], keys: &str) -> Result<Summary, String> {
+    replayed(
+        &format!("{name}.spc"),
+        (lines.join("\n") + "\n").as_bytes(),
+        &format!(", format = \"spc\"{keys}"),
+    )
 }
 
 #[test]
@@ -289,18 +299,6 @@ fn the_order_and_the_malformed_lines_of_a_trace_may_be_forgiven() {
     assert!(told.contains("line 2") && told.contains("malformed_max = N"), "{told}");
     let text = SMALL.replace("arrivals = \"constant\",", "arrivals = \"constant\", reorder = 4,");
     assert!(refused(&text)[0].contains("reorder means nothing with arrivals"));
-}
-
-/// The flow of a scenario that replays a trace with this content; `keys` are those beside `trace`.
-fn replayed(name: &str, content: &[u8], keys: &str) -> Result<Summary, String> {
-    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
-    std::fs::write(&path, content).expect("a file can be written");
-    let text = format!(
-        "duration = \"10 s\"\n[device]\nrate = \"100 IOPS\"\n[flow.a]\nworkload = {{ trace = {path:?}{keys} }}\n"
-    );
-    let done = run(&parsed(&text), &Options { seed: 1, commit: None }, None, &mut |_| {});
-    std::fs::remove_file(&path).expect("it is there");
-    done.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -338,7 +336,7 @@ fn traces_with_columns_of_their_own_or_without_times_are_replayed() {
     assert_eq!(timed.flows[0].windows.arrivals[..4], [1, 0, 0, 1]);
 
     let events = b"  8,16   5        2     0.000000000 18615  Q   R 1024 + 8 [java]
-  8,16   5        3     0.000001000 18615  Q   R 2048 + 8 [java]
+  8,16   5        3     0.000001000 18615  Q   R 1032 + 8 [java]
   8,16   5        5     4.000000000 18615  D   R 1024 + 8 [java]
 ";
     assert_eq!(replayed("queued", events, "").expect("it is read").flows[0].offered, 2);
