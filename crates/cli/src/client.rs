@@ -39,14 +39,20 @@ impl Client {
 
     /// Connects to `address` and negotiates `export`.
     pub(crate) fn connect_to(address: &Address, export: &str) -> io::Result<Self> {
-        match address {
-            Address::Unix(path) => Self::connect(path, export),
+        let told = |error: io::Error| {
+            let message =
+                format!("cannot reach the server at {address}: {error}; check the address, and that it runs");
+            io::Error::new(error.kind(), message)
+        };
+        let socket = match address {
+            Address::Unix(path) => Socket::Unix(UnixStream::connect(path).map_err(told)?),
             Address::Tcp(host, port) => {
-                let socket = TcpStream::connect((host.as_str(), *port))?;
+                let socket = TcpStream::connect((host.as_str(), *port)).map_err(told)?;
                 socket.set_nodelay(true)?;
-                Self::negotiate(Socket::Tcp(socket), export)
+                Socket::Tcp(socket)
             }
-        }
+        };
+        Self::negotiate(socket, export)
     }
 
     fn negotiate(mut socket: Socket, export: &str) -> io::Result<Self> {

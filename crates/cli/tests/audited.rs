@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use common::cli::run_in;
 use common::client::{Client, READ, Request};
 use common::server::{binary, prepare};
-use common::{MIB, describe, run, volume, wait_until};
+use common::{MIB, volume, wait_until};
 use serde_json::Value;
 
 const STORE: &str = "[store.pool]\npath = \"pool.img\"\nemulate = { rate = \"800 IOPS\" }\nadmission = \"warn\"\n\
@@ -24,10 +25,8 @@ fn sections() -> String {
 }
 
 fn evenkeel(folder: &Path, args: &[&str]) -> (i32, String) {
-    let mut command = Command::new(binary());
-    let output = run(command.current_dir(folder).args(args));
-    let code = output.status.code().unwrap_or_else(|| panic!("{}", describe(&command, &output)));
-    (code, String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    let run = run_in(folder, args);
+    (run.code, run.text())
 }
 
 /// Serves in `folder` with these options while four clients send bursts; the last line of `serve --json`.

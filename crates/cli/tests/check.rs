@@ -1,6 +1,8 @@
 //! `evenkeel check` and `evenkeel config` as users run them.
 
-use assert_cmd::Command;
+mod common;
+
+use common::cli::{Run, run_in};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -29,33 +31,11 @@ path = "backup.img"
 read_only = true
 "#;
 
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Run {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).expect("one JSON object on standard output")
-    }
-}
-
 /// Runs `evenkeel` in a folder of its own that holds `text` as `evenkeel.toml`.
 fn run(text: &str, arguments: &[&str]) -> Run {
     let folder = TempDir::new().expect("a folder");
     std::fs::write(folder.path().join("evenkeel.toml"), text).expect("writable");
-    let output = Command::cargo_bin("evenkeel")
-        .expect("the binary is built")
-        .current_dir(folder.path())
-        .args(arguments)
-        .output()
-        .expect("the binary runs");
-    Run {
-        code: output.status.code().expect("it ends by itself"),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
+    run_in(folder.path(), arguments)
 }
 
 fn check(text: &str) -> Run {

@@ -1,33 +1,13 @@
 //! `evenkeel device` as users run it.
 
-use assert_cmd::Command;
-use serde_json::Value;
-use tempfile::TempDir;
+mod common;
 
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
+use common::cli::{Run, run_in};
+use tempfile::TempDir;
 
 /// Runs `evenkeel device` in `folder`.
 fn device(folder: &TempDir, arguments: &[&str]) -> Run {
-    let output = Command::cargo_bin("evenkeel")
-        .expect("the binary is built")
-        .current_dir(folder.path())
-        .arg("device")
-        .args(arguments)
-        .output()
-        .expect("the binary runs");
-    Run {
-        code: output.status.code().expect("it ends by itself"),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
-}
-
-fn json(run: &Run) -> Value {
-    serde_json::from_str(&run.stdout).expect("one JSON object on standard output")
+    run_in(folder.path(), &[&["device"], arguments].concat())
 }
 
 #[test]
@@ -38,7 +18,7 @@ fn the_list_has_every_drive_with_its_capacity() {
     for name in evenkeel_device::Spec::names() {
         assert!(run.stdout.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}");
     }
-    let listed = json(&device(&folder, &["list", "--json"]));
+    let listed = device(&folder, &["list", "--json"]).json();
     let disk =
         listed["devices"].as_array().and_then(|all| all.iter().find(|drive| drive["name"] == "cheetah9lp"));
     assert_eq!(disk.expect("it is listed")["capacity_bytes"], 17_783_240_u64 * 512);
@@ -53,7 +33,7 @@ fn a_disk_is_shown_with_its_zones_and_seek_times() {
     for shown in ["10045 rpm, 5.97312 ms a turn", "12 on 6962 cylinders", "0–846 ", "0.831"] {
         assert!(run.stdout.contains(shown), "{shown} is missing in {}", run.stdout);
     }
-    let shown = json(&device(&folder, &["show", "cheetah9lp", "--json"]));
+    let shown = device(&folder, &["show", "cheetah9lp", "--json"]).json();
     assert_eq!(shown["parameters"]["zone"].as_array().map(Vec::len), Some(11));
     assert_eq!(shown["parameters"]["seek_ns"][0][1], 831_000);
     assert_eq!(shown["revolution_ns"], 5_973_120);
@@ -85,7 +65,7 @@ fn what_cannot_be_shown_ends_with_2_and_says_why() {
         bad.stderr
     );
     let as_json = device(&folder, &["show", "bad.toml", "--json"]);
-    assert!(as_json.code == 2 && json(&as_json)["problems"][0]["line"].as_u64().is_some_and(|line| line > 1));
+    assert!(as_json.code == 2 && as_json.json()["problems"][0]["line"].as_u64().is_some_and(|line| line > 1));
     let unknown = device(&folder, &["show", "cheetah"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("cheetah9lp"), "{}", unknown.stderr);
     let flash = device(&folder, &["show", "flashsim-2009", "--svg", "x.svg"]);
@@ -102,7 +82,7 @@ fn a_drive_of_disksim_is_imported_and_shown() {
     let imported = device(&folder, &["import", spec.to_str().expect("UTF-8")]);
     assert_eq!((imported.code, imported.stderr.as_str()), (0, ""));
     std::fs::write(folder.path().join("small.toml"), imported.stdout).expect("writable");
-    let shown = json(&device(&folder, &["show", "small.toml", "--json"]));
+    let shown = device(&folder, &["show", "small.toml", "--json"]).json();
     assert_eq!(shown["parameters"]["zone"][1]["track_skew_sectors"], 2.5);
     std::fs::copy(&spec, folder.path().join("alone.diskspecs")).expect("writable");
     let alone = device(&folder, &["import", "alone.diskspecs"]);

@@ -1,22 +1,12 @@
 //! `evenkeel reproduce` and `evenkeel play` as users run them.
 
-use std::path::{Path, PathBuf};
+mod common;
 
-use assert_cmd::Command;
+use common::cli::{repository, run_in};
 
 fn evenkeel(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("evenkeel")
-        .expect("the binary is built")
-        .current_dir(root())
-        .args(arguments)
-        .output()
-        .expect("it starts");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let run = run_in(&repository(), arguments);
+    (run.code, run.stdout, run.stderr)
 }
 
 #[test]
@@ -55,6 +45,7 @@ fn a_server_that_cannot_be_reached_or_named_is_told() {
     let uri = "nbd+unix:///v?socket=/nonexistent/socket";
     let (code, _, error) = evenkeel(&["play", "scenarios/small-trace.spc", "--to", uri]);
     assert_eq!(code, 2, "{error}");
+    assert!(error.contains("cannot reach the server at /nonexistent/socket: "), "{error}");
     let (code, _, error) = evenkeel(&["play", "scenarios/small-trace.spc", "--to", "http://host"]);
     assert_eq!(code, 2);
     assert!(error.contains("nbd://HOST"), "{error}");

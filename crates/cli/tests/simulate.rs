@@ -1,39 +1,15 @@
 //! `evenkeel simulate` and `evenkeel compare` as users run them, on the scenarios of the repository.
 
-use std::path::{Path, PathBuf};
+mod common;
 
-use assert_cmd::Command;
+use std::path::Path;
+
+use common::cli::{Run, repository as root, run_in};
 use serde_json::Value;
 use tempfile::TempDir;
 
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Run {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("no JSON: {}", self.stderr))
-    }
-}
-
 fn run(arguments: &[&str]) -> Run {
-    let output = Command::cargo_bin("evenkeel")
-        .expect("the binary is built")
-        .current_dir(root())
-        .args(arguments)
-        .output()
-        .expect("it starts");
-    Run {
-        code: output.status.code().expect("it exits"),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    run_in(&root(), arguments)
 }
 
 fn flow<'v>(summary: &'v Value, name: &str) -> &'v Value {
@@ -84,6 +60,53 @@ fn the_same_seed_gives_the_same_bytes_in_every_file() {
     assert_eq!(log.lines().filter(|line| line.contains(" arrival ")).count(), 1_000);
     let report = String::from_utf8(written[0][4].clone()).expect("text");
     assert!(report.contains("<svg") && !report.contains("<script"));
+}
+
+/// The folder has exactly these files, every figure is in the report, and the report needs nothing else.
+fn check_folder(folder: &Path, files: &[&str]) {
+    let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("readable").file_name());
+    let mut there: Vec<String> = entries.map(|name| name.into_string().expect("UTF-8")).collect();
+    there.sort_unstable();
+    assert_eq!(there, files);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("written");
+    let report = read("report.html");
+    for figure in files.iter().filter(|name| name.ends_with(".svg")) {
+        let svg = read(figure);
+        assert!(svg.starts_with("<svg") && report.contains(svg.trim()), "{figure}");
+    }
+    for fetching in ["<script", "<link", "src=", "href=", "@import", "url(http"] {
+        assert!(!report.contains(fetching), "{fetching}");
+    }
+}
+
+#[test]
+fn every_kind_of_run_leaves_its_figures_and_a_report_that_opens_by_itself() {
+    let folder = TempDir::new().expect("a folder");
+    let write = |name: &str, arguments: &[&str]| {
+        let out = folder.path().join(name);
+        let ran = run(&[arguments, &["--out", out.to_str().expect("UTF-8")]].concat());
+        assert!(ran.code <= 1, "{}", ran.stderr);
+        out
+    };
+    let scenario = "scenarios/graduated-classes.toml";
+    let figures = ["classes.svg", "latency-cdf.svg", "latency.svg"];
+    let one = write("one", &["simulate", scenario]);
+    check_folder(&one, &[&figures[..], &["report.html", "summary.json", "throughput.svg"]].concat());
+    let many = write("many", &["simulate", scenario, "--seeds", "2"]);
+    let results = ["replicated.json", "report.html", "runs.json", "throughput.svg"];
+    check_folder(&many, &[&figures[..], &results].concat());
+    let compared = write("compared", &["compare", scenario, "--schedulers", "nested,wf2q+"]);
+    let files = [
+        "compare-iops.svg",
+        "compare-missed.svg",
+        "compare-p99.svg",
+        "comparison.json",
+        "latency-nested.svg",
+        "latency-wf2qplus.svg",
+        "report.html",
+        "runs.json",
+    ];
+    check_folder(&compared, &files);
 }
 
 #[test]
@@ -138,6 +161,46 @@ fn a_trace_is_replayed_as_it_is() {
     let ran = run(&["simulate", file.to_str().expect("UTF-8")]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("small-trace.spc"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_trace_is_replayed_alike_from_every_format() {
+    let folder = TempDir::new().expect("a folder");
+    let at = folder.path();
+    let write = |arguments: &str| {
+        let ran = run_in(at, &format!("trace {arguments}").split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{arguments}: {}", ran.stderr);
+    };
+    write("generate tpcc --duration 10s --volumes 2 --volume-size 1GiB -o a.parquet");
+    let mut results = Vec::new();
+    for (name, keys) in [
+        ("a.parquet", ""),
+        ("b.csv.gz", ""),
+        ("c.spc", ""),
+        ("d.disksim", ""),
+        ("e.mqsim", ", format = \"mqsim\""),
+        ("f.blkparse", ""),
+    ] {
+        if name != "a.parquet" {
+            write(&format!("convert a.parquet -o {name}"));
+        }
+        let scenario = format!(
+            "duration = \"10 s\"\n[device]\nrate = \"300 IOPS\"\n\
+             [flow.a]\nsla = {{ burst = 8, rate = \"150 IOPS\", latency = \"50 ms\" }}\n\
+             workload = {{ trace = \"{name}\", volume = 0{keys} }}\n\
+             [flow.b]\nworkload = {{ trace = \"{name}\", volume = 1{keys} }}\n"
+        );
+        std::fs::write(at.join("s.toml"), scenario).expect("written");
+        let ran = run_in(at, &["simulate", "s.toml", "--json"]);
+        assert!(ran.code <= 1, "{name}: {}", ran.stderr);
+        let summary = ran.json();
+        assert_eq!(summary["traces"].as_array().map(Vec::len), Some(2), "{name}");
+        assert!(flow(&summary, "b")["offered"].as_u64() > Some(500), "{name}");
+        results.push((name, summary["flows"].clone()));
+    }
+    for (name, flows) in &results {
+        assert!(*flows == results[0].1, "{name} gives another result than {}", results[0].0);
+    }
 }
 
 #[test]

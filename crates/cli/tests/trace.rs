@@ -1,27 +1,26 @@
 //! `evenkeel trace` as its users run it: files in, files out, exit codes.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
+use std::path::Path;
+
+use common::cli::{Run, run_in};
 use serde_json::Value;
 
-fn trace(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.current_dir(folder).arg("trace").args(arguments.split(' ')).output().unwrap()
+fn trace(folder: &Path, arguments: &str) -> Run {
+    run_in(folder, &format!("trace {arguments}").split(' ').collect::<Vec<_>>())
 }
 
 fn ok(folder: &Path, arguments: &str) -> String {
-    let output = trace(folder, arguments);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+    let run = trace(folder, arguments);
+    assert_eq!(run.code, 0, "{arguments}: {}", run.stderr);
+    run.stdout
 }
 
 fn json(folder: &Path, arguments: &str, code: i32) -> Value {
-    let output = trace(folder, &format!("{arguments} --json"));
-    assert_eq!(output.status.code(), Some(code), "{arguments}");
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let run = trace(folder, &format!("{arguments} --json"));
+    assert_eq!((run.code, run.stderr.as_str()), (code, ""), "{arguments}");
+    run.json()
 }
 
 #[test]
@@ -88,9 +87,9 @@ fn malformed_lines_are_named_and_change_the_exit_code() {
     let mut text = "0,8,512,R,1.0\n".repeat(30);
     text += "0,8,oops,R,1.0\n0,8,512,R,2.0\n";
     std::fs::write(at.join("in.spc"), text).unwrap();
-    let output = trace(at, "info in.spc");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 31: the size is no whole number"));
+    let run = trace(at, "info in.spc");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("line 31: the size is no whole number"), "{}", run.stderr);
     let report = json(at, "info in.spc", 1);
     assert_eq!((&report["ok"], &report["malformed_lines"][0]["line"]), (&false.into(), &31.into()));
     json(at, "info in.spc --malformed-max 0", 2);
@@ -127,6 +126,35 @@ fn parts_other_speeds_and_merges() {
     assert_eq!(merged["volumes"].as_array().unwrap().len(), 6);
     ok(at, "merge a.csv f.csv --same-volumes -o n.csv");
     assert_eq!(json(at, "info n.csv", 0)["volumes"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn every_command_answers_programs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let written = |arguments: &str, file: &str| {
+        let report = json(at, arguments, 0);
+        assert_eq!((&report["ok"], &report["output"]), (&true.into(), &file.into()), "{arguments}");
+        let requests = report["requests"].as_u64().unwrap();
+        assert_eq!(json(at, &format!("info {file}"), 0)["all"]["requests"], requests, "{arguments}");
+        requests
+    };
+    let all = written("generate varmail --requests 2000 --volumes 1 -o a.csv", "a.csv");
+    assert_eq!(written("convert a.csv -o b.csv.gz", "b.csv.gz"), all);
+    assert_eq!(written("slice a.csv --count 500 -o c.csv", "c.csv"), 500);
+    assert_eq!(written("scale a.csv --speed 1/3 -o d.csv", "d.csv"), all);
+    assert_eq!(written("merge a.csv d.csv -o e.csv", "e.csv"), 2 * all);
+    let formats = json(at, "formats", 0)["formats"].as_array().unwrap().len();
+    assert_eq!(formats, 18);
+    let workloads = json(at, "generate --list", 0);
+    let names: Vec<&str> =
+        workloads["workloads"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    for name in
+        ["tpcc", "tpch", "varmail", "webserver", "oltp", "btio", "madbench2", "websearch", "financial"]
+    {
+        assert!(names.contains(&name), "{name}");
+    }
+    assert!(names.contains(&"exchange") && names.iter().filter(|name| name.starts_with("ior-")).count() == 3);
 }
 
 #[test]

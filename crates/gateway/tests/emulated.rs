@@ -7,6 +7,8 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use common::{Client, FLUSH, Gateway, READ, TRIM, pattern};
+use evenkeel_core::{Operation, Time};
+use evenkeel_device::{Io, Spec};
 use evenkeel_gateway::{Server, config};
 use std::io::{Read, Write};
 
@@ -83,6 +85,84 @@ fn a_small_write_to_raid_5_takes_two_rounds() {
     });
     assert!(took >= Duration::from_millis(120), "{took:?}");
     gateway.end();
+}
+
+const MEMBER: &str = "{ kind = \"constant-rate\", rate = \"400 IOPS\", capacity = \"1 MiB\" }";
+
+/// Every kind of model, and drives by their names.
+fn models() -> Vec<String> {
+    let array = |kind: &str| format!("{{ {kind}, members = {{ device = {MEMBER}, count = 4 }} }}");
+    let mut models: Vec<String> = [
+        "{ rate = \"500 IOPS\", servers = 2 }",
+        "{ kind = \"constant-rate\", rate = \"500 IOPS\", capacity = \"1 MiB\" }",
+        "{ kind = \"servers\", read = \"2 ms\", write = \"3 ms\", servers = 2 }",
+        "{ kind = \"flash\", capacity = \"1 MiB\", page = \"4 KiB\", pages_per_block = 4, blocks_per_die = 96, \
+         read = \"1 ms\", program = \"2 ms\", erase = \"3 ms\" }",
+        "{ kind = \"linear-flash\", capacity = \"1 MiB\", page = \"4 KiB\", read = \"1 ms\", write = \"1 ms\", \
+         growth = \"1 us\", saturation = 1000 }",
+        "\"cheetah9lp\"",
+        "\"ibm18es\"",
+        "\"flashsim-2009\"",
+        "\"flashsim-2009-dftl\"",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    models.extend(["level = 0", "level = 1", "level = 5", "level = 10"].map(|level| {
+        let raid = array(&format!("kind = \"raid\", {level}"));
+        // Two disks are a mirror.
+        if level == "level = 1" { raid.replace("count = 4", "count = 2") } else { raid }
+    }));
+    models.push(array("kind = \"jbod\""));
+    models.push(format!(
+        "{{ kind = \"bus\", bandwidth = \"1 MB/s\", device = {} }}",
+        array("kind = \"raid\", level = 0")
+    ));
+    models
+}
+
+/// The least time that a read of 4 KiB takes on the model, at any angle and after any pause.
+fn least(spec: &Spec) -> Duration {
+    let mut least = u64::MAX;
+    for (pause_us, starts) in [(0, 1), (20_000, 1), (137, 60)] {
+        let (mut device, mut now) = (spec.build(), Time::ZERO);
+        for token in 0..starts * 8 {
+            let io = Io { token, operation: Operation::Read, offset: token % 8 * 4096, length: 4096 };
+            device.submit(now, io);
+            // Some have events of their own in between.
+            let finish = loop {
+                let event = device.next_event().unwrap();
+                if let Some(finished) = device.poll_completion(event) {
+                    assert_eq!(finished.token, token);
+                    break event;
+                }
+            };
+            least = least.min(finish.since(now).as_nanos());
+            now = Time::from_nanos(finish.as_nanos() + pause_us * 1_000);
+        }
+    }
+    Duration::from_nanos(least)
+}
+
+#[test]
+fn every_model_serves_in_real_time_and_never_faster_than_itself() {
+    for model in models() {
+        let sections = format!("[store.s]\npath = \"store.img\"\nemulate = {model}\n{VOLUME}");
+        let text = format!("[gateway]\nlisten = [\"unix:nbd.sock\"]\n{sections}");
+        let config = config::parse(&text, std::path::Path::new("test.toml"))
+            .unwrap_or_else(|error| panic!("{model}: {error}"));
+        let least = least(&config.stores[0].emulate.as_ref().unwrap().device);
+        assert!(least > Duration::from_micros(20), "{model}: {least:?}");
+        let gateway = Gateway::start(128 << 10, &sections);
+        let mut client = gateway.connect("v");
+        let data = pattern(3, 32 << 10);
+        client.write(0, 0, &data);
+        let (read, took) =
+            timed(|| (0..8).flat_map(|index| client.read(index * 4096, 4096)).collect::<Vec<u8>>());
+        assert!(read == data, "{model}: other data");
+        assert!(took >= least * 8, "{model}: {took:?} for 8 reads of at least {least:?}");
+        let ended = gateway.end();
+        assert_eq!(ended[0].account.served, 9, "{model}");
+    }
 }
 
 #[test]

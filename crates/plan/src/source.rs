@@ -187,7 +187,7 @@ fn told(error: &TraceError) -> String {
     let text = error.to_string();
     let name = format!("{}: ", error.file().display());
     let remedy = error.remedy();
-    let where_to = if remedy.contains("--format") { ", in `evenkeel trace convert`" } else { "" };
+    let where_to = if remedy.contains(" --") { ", in `evenkeel trace convert`" } else { "" };
     format!("{}; {remedy}{where_to}", text.strip_prefix(&name).unwrap_or(&text))
 }
 

@@ -16,7 +16,8 @@ pub struct Drawn {
 /// Series in a figure, at most: beyond that nobody can tell them apart.
 pub const SERIES_MAX: usize = 14;
 
-/// All figures of one run: throughput and latency over time, the distribution of latency, and per class.
+/// All figures of one run: throughput and latency over time, the distribution of latency, per class, and the
+/// dispatch depth over time where it is adapted.
 ///
 /// # Errors
 /// If the drawing library refuses one.
@@ -28,6 +29,9 @@ pub fn figures(summary: &Summary) -> Result<Vec<Drawn>, FigureError> {
     ];
     if summary.flows.iter().any(|flow| flow.classes.len() > 1) {
         drawn.push(named("classes", classes(summary).svg()?));
+    }
+    if let Some(depth) = &summary.device.depth {
+        drawn.push(named("depth", depth_over_time(summary, &depth.windows).svg()?));
     }
     Ok(drawn)
 }
@@ -120,6 +124,21 @@ pub fn latency(summary: &Summary) -> Lines {
         marks: bounds(summary),
         log_x: false,
         log_y: true,
+    }
+}
+
+/// The dispatch depth at the end of each window.
+#[must_use]
+pub fn depth_over_time(summary: &Summary, windows: &[u32]) -> Lines {
+    let values = windows.iter().map(|depth| f64::from(*depth));
+    Lines {
+        title: with_scheduler("Dispatch depth", summary),
+        x: "time, s".to_owned(),
+        y: "requests at the device at most".to_owned(),
+        series: vec![Series { name: "depth".to_owned(), points: over_time(summary, values) }],
+        marks: Vec::new(),
+        log_x: false,
+        log_y: false,
     }
 }
 

@@ -96,6 +96,7 @@ impl<W: Write> Observer for EventLog<W> {
             Change::Spare(spare) => self.line(format_args!("{at} spare {spare:?}\n")),
             Change::Speed(speed) => self.line(format_args!("{at} capacity millionths={speed}\n")),
             Change::Depth(depth) => self.line(format_args!("{at} depth {depth}\n")),
+            Change::Adapt(control) => self.line(format_args!("{at} depth {} adapted\n", control.depth())),
         }
     }
 }

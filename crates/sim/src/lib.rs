@@ -42,5 +42,5 @@ pub use random::{Law, Random};
 pub use replay::Replay;
 pub use scenario::Scenario;
 pub use simulation::{Change, Observer, Setup, SimError, Simulation};
-pub use source::{Load, SourceConfig, TraceFault, TraceRequests};
+pub use source::{Load, SourceConfig, TraceAccount, TraceFault, TraceRequests, TraceStream};
 pub use summary::Summary;

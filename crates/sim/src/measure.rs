@@ -16,7 +16,7 @@ use evenkeel_core::{FlowId, Operation, Outcome, Record, Request, Slo, Span, Subm
 use evenkeel_ledger::Ledger;
 use hdrhistogram::Histogram;
 
-use crate::simulation::Observer;
+use crate::simulation::{Change, Observer};
 
 /// Measures a simulation as it runs.
 pub struct Measure {
@@ -26,6 +26,8 @@ pub struct Measure {
     pub(crate) ledger: Ledger,
     pub(crate) flows: Vec<Option<FlowMeasure>>,
     pub(crate) device: DeviceMeasure,
+    /// The dispatch depth, from when it was first adapted.
+    pub(crate) depth: Option<DepthMeasure>,
 }
 
 /// The running measures of one flow.
@@ -71,6 +73,40 @@ pub(crate) struct DeviceMeasure {
     pub(crate) area_ns: u128,
 }
 
+/// The dispatch depth while a controller chooses it.
+pub(crate) struct DepthMeasure {
+    since: Time,
+    pub(crate) present: u32,
+    pub(crate) least: u32,
+    pub(crate) most: u32,
+    pub(crate) changes: u64,
+    /// Over the measured time.
+    pub(crate) area_ns: u128,
+    pub(crate) measured_ns: u64,
+    /// At the end of each window; 0 before it was adapted.
+    pub(crate) windows: Vec<u32>,
+}
+
+impl DepthMeasure {
+    fn new(now: Time, depth: u32, window: Span) -> Self {
+        let windows = vec![0; (now.as_nanos() / window.as_nanos().max(1)) as usize];
+        let (present, least, most) = (depth, depth, depth);
+        Self { since: now, present, least, most, changes: 0, area_ns: 0, measured_ns: 0, windows }
+    }
+
+    /// Up to `now` the depth was the present one; `measured` is the time that counts.
+    fn advance(&mut self, now: Time, measured: &std::ops::Range<Time>, window: Span) {
+        let elapsed = now.min(measured.end).since(self.since.max(measured.start)).as_nanos();
+        self.area_ns += u128::from(elapsed) * u128::from(self.present);
+        self.measured_ns += elapsed;
+        let over = (now.min(measured.end).as_nanos() / window.as_nanos().max(1)) as usize;
+        if self.windows.len() < over {
+            self.windows.resize(over, self.present);
+        }
+        self.since = now;
+    }
+}
+
 impl ClassMeasure {
     /// 64 ns or 0.1 %, whichever is coarser, up to an hour; the maximum is exact.
     pub(crate) fn new() -> Self {
@@ -100,7 +136,7 @@ impl Measure {
     #[must_use]
     pub fn new(warmup: Time, end: Time, window: Span) -> Self {
         let (flows, device) = (Vec::new(), DeviceMeasure::default());
-        Self { warmup, end, window, ledger: Ledger::new(), flows, device }
+        Self { warmup, end, window, ledger: Ledger::new(), flows, device, depth: None }
     }
 
     fn is_counted(&self, arrival: Time) -> bool {
@@ -123,6 +159,10 @@ impl Measure {
         self.outstanding(self.end.max(self.device.since), self.device.outstanding);
         // Silent windows at the end are windows too.
         let windows = self.end.as_nanos().div_ceil(self.window.as_nanos().max(1)) as usize;
+        if let Some(depth) = &mut self.depth {
+            depth.advance(self.end.max(depth.since), &(self.warmup..self.end), self.window);
+            depth.windows.resize(windows, depth.present);
+        }
         for flow in self.flows.iter_mut().flatten().filter(|flow| flow.windows.len() < windows) {
             flow.windows.resize(windows, WindowMeasure::default());
         }
@@ -187,6 +227,22 @@ impl Observer for Measure {
         window.latency_sum_ns = window.latency_sum_ns.saturating_add(latency.as_nanos());
         window.latency_max = window.latency_max.max(latency);
         window.missed += u64::from(missed);
+    }
+
+    fn on_change(&mut self, now: Time, change: &Change) {
+        let next = match (change, &self.depth) {
+            (Change::Adapt(control), _) => control.depth().get(),
+            (Change::Depth(depth), Some(_)) => depth.get(),
+            _ => return,
+        };
+        let Some(depth) = &mut self.depth else {
+            self.depth = Some(DepthMeasure::new(now, next, self.window));
+            return;
+        };
+        depth.advance(now, &(self.warmup..self.end), self.window);
+        depth.changes += u64::from(next != depth.present);
+        depth.present = next;
+        (depth.least, depth.most) = (depth.least.min(next), depth.most.max(next));
     }
 
     fn on_configure(&mut self, now: Time, flow: FlowId, slo: &Slo) {

@@ -17,7 +17,7 @@ use evenkeel_core::{FlowId, Record, Request, Slo, Submission, Time};
 use crate::measure::Measure;
 use crate::scenario::Scenario;
 use crate::simulation::{Change, Observer, SimError, Simulation};
-use crate::summary::{Heading, Summary};
+use crate::summary::{Heading, Summary, TraceSummary};
 
 /// Slices of a run, after each of which progress is told.
 const SLICES: u64 = 1_000;
@@ -58,6 +58,7 @@ impl Observer for Seen<'_> {
     }
 
     fn on_change(&mut self, now: Time, change: &Change) {
+        self.measure.on_change(now, change);
         if let Some(also) = &mut self.also {
             also.on_change(now, change);
         }
@@ -106,8 +107,11 @@ pub fn run(
         flows: &names,
     };
     let tiers = simulation.tier_counts();
+    let traces =
+        simulation.traces().map(|(flow, account)| TraceSummary::new(&names, flow, &account)).collect();
     let mut summary = simulation.into_observer().measure.summary(&heading);
     summary.device.tiers = tiers.map(Into::into);
+    summary.traces = traces;
     Ok(summary)
 }
 

@@ -16,8 +16,9 @@
 //! runs; nothing in it knows that time is virtual. In the steady state no event allocates.
 
 use evenkeel_core::{
-    Completion, ConfigureError, CostModel, Engine, FlowId, Input, InputError, Membership, Outcome, Output,
-    Record, Request, RequestId, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket, Time,
+    Completion, ConfigureError, CostModel, DepthControl, Engine, FlowId, Input, InputError, Membership,
+    Outcome, Output, Record, Request, RequestId, Scheduler, Slo, Span, SpareCapacity, Submission, Ticket,
+    Time,
 };
 use evenkeel_device::{Device, Io, TierCounts};
 use evenkeel_tiering::store::copy_cost;
@@ -25,7 +26,7 @@ use evenkeel_tiering::store::copy_cost;
 use crate::dilated::Dilated;
 use crate::driver::Driver;
 use crate::events::{Event, Events};
-use crate::source::{Source, SourceConfig, TraceFault};
+use crate::source::{Source, SourceConfig, TraceAccount, TraceFault};
 
 /// Marks the numbers of requests that no source has sent.
 const OWN: u64 = 1 << 63;
@@ -78,8 +79,10 @@ pub enum Change {
     Spare(SpareCapacity),
     /// The device runs at so many millionths of its speed.
     Speed(u64),
-    /// Another dispatch depth.
+    /// Another dispatch depth: one that stays, or the next one of a controller.
     Depth(std::num::NonZeroU32),
+    /// From now on this controller chooses the dispatch depth, until another change sets it.
+    Adapt(Box<DepthControl>),
 }
 
 /// Why a simulation cannot go on.
@@ -137,6 +140,8 @@ pub struct Simulation<O> {
     leaving: Vec<FlowId>,
     /// By flow number, of those that have one.
     costs: Vec<Option<CostModel>>,
+    /// Chooses the dispatch depth, if it is adapted.
+    depth_control: Option<DepthControl>,
     now: Time,
     arrived: u64,
     completed: u64,
@@ -159,6 +164,7 @@ impl<O: Observer> Simulation<O> {
             members: Vec::new(),
             leaving: Vec::new(),
             costs: Vec::new(),
+            depth_control: None,
             now: Time::ZERO,
             arrived: 0,
             completed: 0,
@@ -240,6 +246,11 @@ impl<O: Observer> Simulation<O> {
     #[must_use]
     pub fn sent(&self, source: usize) -> u64 {
         self.sources.get(source).map_or(0, Source::sent)
+    }
+
+    /// How the traces have been read so far, each with the flow that sends it.
+    pub fn traces(&self) -> impl Iterator<Item = (FlowId, TraceAccount)> + '_ {
+        self.sources.iter().filter_map(|source| Some((source.flow, source.trace_account()?)))
     }
 
     /// The engine.
@@ -344,6 +355,11 @@ impl<O: Observer> Simulation<O> {
 
     fn reply(&mut self, record: &Record) {
         self.completed += 1;
+        let control = self.depth_control.as_mut();
+        if let Some(depth) = control.and_then(|control| control.handle_record(self.now, record)) {
+            self.driver.observer.on_change(self.now, &Change::Depth(depth));
+            self.driver.engine.set_depth(depth);
+        }
         let number = Source::of(record.request.id);
         if let Some(at) = self.sources.get_mut(number).and_then(|source| source.after_reply(self.now)) {
             self.schedule(at, number as u32);
@@ -423,7 +439,14 @@ impl<O: Observer> Simulation<O> {
                 set.map_err(|error| refused(now, "spare capacity", error.into()))?;
             }
             Change::Speed(speed) => self.device.set_speed(now, speed),
-            Change::Depth(depth) => self.driver.engine.set_depth(depth),
+            Change::Depth(depth) => {
+                self.depth_control = None;
+                self.driver.engine.set_depth(depth);
+            }
+            Change::Adapt(control) => {
+                self.driver.engine.set_depth(control.depth());
+                self.depth_control = Some(*control);
+            }
         }
         Ok(())
     }

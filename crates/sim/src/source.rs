@@ -8,9 +8,10 @@
 //! ```
 
 use std::fmt;
+use std::path::PathBuf;
 
 use evenkeel_core::{Cost, FlowId, Request, RequestId, Time};
-use evenkeel_trace::TraceRequest;
+use evenkeel_trace::{Report, TraceRequest};
 
 use crate::access::{Access, Accesses};
 use crate::pace::{Clock, Pace};
@@ -18,12 +19,60 @@ use crate::random::Random;
 
 /// The requests of a trace, as they are read. Constant memory is the reader's duty: the simulator holds
 /// one request of it at a time.
-pub type TraceRequests = Box<dyn Iterator<Item = Result<TraceRequest, TraceFault>> + Send>;
+pub type TraceRequests = Box<dyn TraceStream>;
 
-/// Why a trace cannot be read on: what the reader says, with file, line and remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TraceFault(pub String);
+/// Something that hands out the requests of a trace one after the other: any iterator, or the reader of a file.
+pub trait TraceStream: Send {
+    /// The next request; `None` once there are no more.
+    ///
+    /// # Errors
+    /// If the trace cannot be read on.
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceFault>>;
+
+    /// How the file has been read so far; `None` if it is not read from one.
+    fn account(&self) -> Option<TraceAccount> {
+        None
+    }
+}
+
+impl<I: Iterator<Item = Result<TraceRequest, TraceFault>> + Send> TraceStream for I {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceFault>> {
+        self.next()
+    }
+}
+
+/// How the file of a trace has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceAccount {
+    /// The file.
+    pub file: PathBuf,
+    /// What it was read as, how sure that is, and what was left out of it.
+    pub report: Report,
+}
+
+/// Why a trace cannot be read on: what the reader says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceFault {
+    /// The file, if it is one.
+    pub file: Option<PathBuf>,
+    /// The line or record, from 1, if it is about one.
+    pub line: Option<u64>,
+    /// What is wrong, with the line or record.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for TraceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        write!(f, "{}; {}", self.message, self.remedy)
+    }
+}
+
+impl std::error::Error for TraceFault {}
 
 /// Requests that a source has sent, in the low bits of their identity.
 const SEQUENCE_BITS: u32 = 40;
@@ -130,16 +179,18 @@ impl Source {
             Generator::Open(clock, _) => clock.next(&mut self.random),
             Generator::Closed { .. } => never,
             Generator::Trace { requests, next, latest } => {
-                *next = requests.next().transpose()?;
+                *next = requests.next_request().transpose()?;
                 match next {
                     None => never,
                     Some(request) if request.at < *latest => {
-                        return Err(TraceFault(format!(
-                            "request {} of the trace goes back in time, from {} ns to {} ns: sort the trace by time",
+                        let message = format!(
+                            "request {} of the trace goes back in time, from {} ns to {} ns",
                             self.sent + 1,
                             latest.as_nanos(),
                             request.at.as_nanos()
-                        )));
+                        );
+                        let remedy = "sort the trace by time".to_owned();
+                        return Err(TraceFault { message, remedy, ..TraceFault::default() });
                     }
                     Some(request) => {
                         *latest = request.at;
@@ -181,6 +232,14 @@ impl Source {
     /// Sends nothing from now on.
     pub(crate) fn stop(&mut self) {
         self.left = 0;
+    }
+
+    /// How its trace has been read so far, if it sends one from a file.
+    pub(crate) fn trace_account(&self) -> Option<TraceAccount> {
+        match &self.generator {
+            Generator::Trace { requests, .. } => requests.account(),
+            Generator::Open(..) | Generator::Closed { .. } => None,
+        }
     }
 
     /// Requests sent so far.

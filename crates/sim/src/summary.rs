@@ -4,9 +4,11 @@
 
 use evenkeel_core::{FlowId, Slo, Span};
 use evenkeel_device::TierCounts;
+use evenkeel_trace::MalformedLine;
 use serde::Serialize;
 
-use crate::measure::{ClassMeasure, FlowMeasure, Measure};
+use crate::measure::{ClassMeasure, DepthMeasure, FlowMeasure, Measure};
+use crate::source::TraceAccount;
 
 /// The results of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +36,9 @@ pub struct Summary {
     pub fairness_index: f64,
     /// The device.
     pub device: DeviceSummary,
+    /// How traces were read, if flows sent some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceSummary>,
     /// The flows, in the order of the scenario.
     pub flows: Vec<FlowSummary>,
     /// Length of a window in s.
@@ -47,9 +52,93 @@ pub struct DeviceSummary {
     pub utilisation: f64,
     /// Requests at the device, on average over time.
     pub outstanding_mean: f64,
+    /// The dispatch depth, if it is adapted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthSummary>,
     /// What went where, on a hybrid device, over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierSummary>,
+}
+
+/// How a trace was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceSummary {
+    /// The flow that sent it.
+    pub flow: String,
+    /// The file.
+    pub file: String,
+    /// What it was read as.
+    pub format: String,
+    /// How sure that is, in words.
+    pub confidence: String,
+    /// Requests read, of all its volumes.
+    pub requests: u64,
+    /// Lines or records that were malformed and left out.
+    pub malformed: u64,
+    /// Whether the last line lacks its newline: the file may have been cut there.
+    pub unterminated: bool,
+    /// The first of those that were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub malformed_lines: Vec<MalformedSummary>,
+}
+
+/// A line or record that was left out of a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct MalformedSummary {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl TraceSummary {
+    /// Of the trace of `flow`, one of those called `names`.
+    #[must_use]
+    pub fn new(names: &[String], flow: FlowId, account: &TraceAccount) -> Self {
+        let TraceAccount { file, report } = account;
+        let malformed =
+            |line: &MalformedLine| MalformedSummary { line: line.place.number(), message: line.to_string() };
+        Self {
+            flow: names.get(flow.0 as usize).cloned().unwrap_or_default(),
+            file: file.to_string_lossy().into_owned(),
+            format: report.format.name().to_owned(),
+            confidence: report.confidence.to_string(),
+            requests: report.requests,
+            malformed: report.malformed,
+            unterminated: report.unterminated,
+            malformed_lines: report.malformed_lines.iter().map(malformed).collect(),
+        }
+    }
+}
+
+/// The dispatch depth that a controller chose.
+#[derive(Clone, Debug, Serialize)]
+pub struct DepthSummary {
+    /// The smallest.
+    pub least: u32,
+    /// The largest.
+    pub most: u32,
+    /// The mean over the measured time in which it was adapted.
+    pub mean: f64,
+    /// The last one.
+    pub at_end: u32,
+    /// How often it changed.
+    pub changes: u64,
+    /// At the end of each window; 0 before it was adapted.
+    pub windows: Vec<u32>,
+}
+
+impl From<&DepthMeasure> for DepthSummary {
+    fn from(depth: &DepthMeasure) -> Self {
+        Self {
+            least: depth.least,
+            most: depth.most,
+            mean: depth.area_ns as f64 / depth.measured_ns.max(1) as f64,
+            at_end: depth.present,
+            changes: depth.changes,
+            windows: depth.windows.clone(),
+        }
+    }
 }
 
 /// The two tiers of a hybrid device.
@@ -212,8 +301,10 @@ impl Measure {
             device: DeviceSummary {
                 utilisation: self.device.busy_ns as f64 / nanos,
                 outstanding_mean: self.device.area_ns as f64 / nanos,
+                depth: self.depth.as_ref().map(DepthSummary::from),
                 tiers: None,
             },
+            traces: Vec::new(),
             flows,
             window_s: self.window.as_secs_f64(),
         }

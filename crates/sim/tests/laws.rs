@@ -195,7 +195,7 @@ fn a_trace_that_goes_back_in_time_is_refused() {
     setup.sources = vec![trace_of(&[0, 9, 8])];
     let mut simulation = Simulation::new(setup, ()).expect("good");
     let error = simulation.run_until(ms(100)).expect_err("8 ms come after 9 ms");
-    let expected = "the trace of flow 0: request 3 of the trace goes back in time, from 9000000 ns to 8000000 ns: \
+    let expected = "the trace of flow 0: request 3 of the trace goes back in time, from 9000000 ns to 8000000 ns; \
                     sort the trace by time";
     assert_eq!(error.to_string(), expected);
 }

@@ -15,6 +15,7 @@
 use toml::Spanned;
 use toml::de::DeTable;
 
+pub mod file;
 pub mod problem;
 pub mod suggest;
 pub mod table;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// At most this many problems are listed; the last one says how many more there are.
 pub const PROBLEMS_MAX: usize = 200;
@@ -46,6 +46,13 @@ impl ConfigError {
             problems.push(Problem { span, key: String::new(), message, remedy });
         }
         Self { file, text, problems }
+    }
+
+    /// An error about the whole of `file`, none of whose text could be used.
+    #[must_use]
+    pub fn whole_file(file: &Path, message: String, remedy: &str) -> Self {
+        let problem = Problem { span: 0..0, key: String::new(), message, remedy: remedy.to_owned() };
+        Self { file: file.to_owned(), text: String::new(), problems: vec![problem] }
     }
 
     /// The line and column, both from 1, at which `problem` begins. Columns count characters.

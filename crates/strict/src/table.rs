@@ -14,7 +14,7 @@ use evenkeel_core::{Cost, Rate, Span};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::problem::Problem;
+use crate::problem::{ConfigError, Problem};
 use crate::suggest::about_unknown_key;
 use crate::values::{self, Fault, Quantity};
 
@@ -146,6 +146,16 @@ impl<'t> Item<'t> {
     /// Reports a problem with the value.
     pub fn refuse(&self, report: &mut Report, message: impl Into<String>, remedy: impl Into<String>) {
         report.add(self.span.clone(), self.key.clone(), message, remedy);
+    }
+
+    /// Reports the problems of the other file that the value names, each with its place there.
+    pub fn refuse_other(&self, report: &mut Report, error: &ConfigError) {
+        for problem in &error.problems {
+            let (line, column) = error.line_column(problem);
+            let key = if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
+            let message = format!("{}:{line}:{column}: {key}{}", error.file.display(), problem.message);
+            self.refuse(report, message, problem.remedy.clone());
+        }
     }
 
     /// A text in quotes.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use evenkeel_core::{Operation, Span};
 use evenkeel_trace::transform::{Factor, Scale};
-use evenkeel_trace::{Format, Options, TraceRequest, open};
+use evenkeel_trace::{ErrorKind, Format, Options, TraceRequest, open};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -112,7 +112,13 @@ pub(crate) fn run(args: &PlayArgs) -> u8 {
 
 fn played(args: &PlayArgs) -> io::Result<Played> {
     let options = Options { format: args.format, ..Options::default() };
-    let told = |error: evenkeel_trace::TraceError| io::Error::other(format!("{error}; {}", error.remedy()));
+    let told = |error: evenkeel_trace::TraceError| {
+        let remedy = error.remedy();
+        // Of the options of `evenkeel trace`, this command has one.
+        let is_option = remedy.contains(" --") && !matches!(error.kind(), ErrorKind::Ambiguous(_));
+        let where_to = if is_option { ", in `evenkeel trace convert`" } else { "" };
+        io::Error::other(format!("{error}; {remedy}{where_to}"))
+    };
     let reader = open(&args.trace, &options).map_err(told)?;
     let scale = Scale { speed: args.speed, fit: None };
     let bar = ProgressBar::new_spinner();

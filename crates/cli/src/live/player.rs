@@ -8,6 +8,7 @@
 //! ```
 //! Latency counts from the moment a request is sent; by how much it was sent late is told besides.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +38,15 @@ pub(crate) enum Address {
     Unix(PathBuf),
     /// Host and port.
     Tcp(String, u16),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 /// What came of it.

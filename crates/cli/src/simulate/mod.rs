@@ -15,9 +15,9 @@ use clap::Args;
 use evenkeel_sim::run::{Job, Options, run, run_all};
 use evenkeel_sim::scenario::{self, Scenario};
 use evenkeel_sim::statistics::Replicated;
-use evenkeel_sim::{Summary, scenario::scheduler_names};
+use evenkeel_sim::{SimError, Summary, TraceFault, scenario::scheduler_names};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::report::{config_error, print};
 
@@ -108,11 +108,40 @@ struct Common {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
-    Run(#[from] evenkeel_sim::SimError),
+    Run(SimError),
+    #[error("the trace of flow {flow:?}: {fault}")]
+    Trace { flow: String, fault: TraceFault },
     #[error("there is no scheduler {0:?}; write one of {names}", names = scheduler_names().join(", "))]
     Scheduler(String),
     #[error("{0}")]
     Output(#[from] output::OutputError),
+}
+
+impl Failure {
+    /// What kept `scenario` from running.
+    fn of(scenario: &Scenario, error: SimError) -> Self {
+        match error {
+            SimError::Trace { flow, source } => Self::Trace {
+                flow: scenario.flow_names().get(flow.0 as usize).cloned().unwrap_or_default(),
+                fault: source,
+            },
+            other => Self::Run(other),
+        }
+    }
+
+    /// As `evenkeel trace` tells it to programs.
+    fn problems(&self) -> Vec<Value> {
+        match self {
+            Self::Trace { flow, fault } => {
+                let TraceFault { file, line, message, remedy } = fault;
+                let file = file.as_ref().map(|file| file.to_string_lossy());
+                vec![
+                    json!({ "flow": flow, "file": file, "line": line, "message": message, "remedy": remedy }),
+                ]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Runs `evenkeel simulate`; the process's exit code.
@@ -150,7 +179,12 @@ pub(crate) fn compare(args: &CompareArgs) -> u8 {
 
 fn failed(command: &str, failure: &Failure, as_json: bool) -> u8 {
     if as_json {
-        print(&format!("{}\n", json!({ "ok": false, "error": failure.to_string() })));
+        let mut object = json!({ "ok": false, "error": failure.to_string() });
+        let problems = failure.problems();
+        if !problems.is_empty() {
+            object["problems"] = json!(problems);
+        }
+        print(&format!("{object}\n"));
     } else {
         eprintln!("evenkeel {command}: {failure}");
     }
@@ -170,12 +204,13 @@ fn once(scenario: &Scenario, args: &SimulateArgs) -> Result<u8, Failure> {
     let folder = common.out.as_deref().map(Folder::create).transpose()?;
     let options = Options { seed: common.seed.unwrap_or(scenario.seed), commit: COMMIT };
     let bar = progress_bar(THOUSANDTHS, common.json);
+    let failed = |error| Failure::of(scenario, error);
     let mut tell = |share: f64| bar.set_position((share * THOUSANDTHS as f64) as u64);
     let summary = match folder.as_ref().filter(|_| args.events || args.requests) {
-        None => run(scenario, &options, None, &mut tell)?,
+        None => run(scenario, &options, None, &mut tell).map_err(failed)?,
         Some(folder) => {
             let mut taps = Taps::open(folder, scenario, args.events, args.requests)?;
-            let summary = run(scenario, &options, Some(&mut taps), &mut tell)?;
+            let summary = run(scenario, &options, Some(&mut taps), &mut tell).map_err(failed)?;
             taps.finish(folder)?;
             summary
         }
@@ -206,7 +241,7 @@ fn many(scenario: &Scenario, seeds: u64, common: &Common) -> Result<u8, Failure>
     if common.json {
         print(&format!("{}\n", json!(replicated)));
     } else {
-        print(&tables::many(scenario, &replicated));
+        print(&tables::many(scenario, &replicated, &runs));
         tell_folder(folder.as_ref());
     }
     Ok(if runs.iter().any(|run| run.missed > 0) { BROKEN } else { KEPT })
@@ -242,7 +277,13 @@ fn compared(scenario: &Scenario, args: &CompareArgs) -> Result<(), Failure> {
 fn run_jobs(jobs: &[Job<'_>], common: &Common) -> Result<Vec<Summary>, Failure> {
     let processors = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let bar = progress_bar(jobs.len() as u64 * THOUSANDTHS, common.json);
-    let runs = run_all(jobs, COMMIT, common.threads.unwrap_or(processors), &|more| bar.inc(more))?;
+    let threads = common.threads.unwrap_or(processors);
+    // All jobs have the same flows.
+    let failed = |error| match jobs.first() {
+        Some((scenario, _)) => Failure::of(scenario, error),
+        None => Failure::Run(error),
+    };
+    let runs = run_all(jobs, COMMIT, threads, &|more| bar.inc(more)).map_err(failed)?;
     bar.finish_and_clear();
     Ok(runs)
 }

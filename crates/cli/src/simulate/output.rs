@@ -185,6 +185,9 @@ pub(super) fn write_comparison(
     page.paragraph(&provenance(scenario, &names.join(", "), &format!("seeds: {seeds}")));
     page.heading("Flow by flow");
     page.table(&tables::COMPARE_HEADS, &rows(&tables::comparison_rows(firsts, replicated)));
+    for line in firsts.first().map(tables::trace_lines).unwrap_or_default() {
+        page.paragraph(&line);
+    }
     drawn.iter().for_each(|figure| {
         page.figure(&figure.svg);
     });
@@ -196,7 +199,9 @@ fn run_section(page: &mut Page, summary: &Summary, drawn: &[Drawn]) {
     for flow in summary.flows.iter().filter(|flow| flow.verdict != "no_promise") {
         page.paragraph(&format!("{}: {}", flow.name, flow.explanation));
     }
-    page.paragraph(&tables::device_line(summary));
+    for line in tables::whole_lines(summary) {
+        page.paragraph(&line);
+    }
     let classes = tables::class_rows(summary);
     if !classes.is_empty() {
         page.heading("Classes");

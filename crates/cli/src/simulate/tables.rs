@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use evenkeel_sim::scenario::Scenario;
 use evenkeel_sim::statistics::{Estimate, Replicated};
-use evenkeel_sim::summary::{FlowSummary, Summary};
+use evenkeel_sim::summary::{FlowSummary, Summary, TraceSummary};
 
 use crate::text_table::{Align, text_table};
 
@@ -29,23 +29,55 @@ pub(super) fn run(scenario: &Scenario, summary: &Summary) -> String {
     for flow in summary.flows.iter().filter(|flow| flow.verdict != "no_promise") {
         let _ = writeln!(text, "  {}: {}", flow.name, flow.explanation);
     }
-    let _ = writeln!(text, "  {}", device_line(summary));
+    for line in whole_lines(summary) {
+        let _ = writeln!(text, "  {line}");
+    }
     text
 }
 
-/// The device and the whole, in a line.
-pub(super) fn device_line(summary: &Summary) -> String {
-    format!(
+/// The device and the whole, in a few lines.
+pub(super) fn whole_lines(summary: &Summary) -> Vec<String> {
+    let mut lines = vec![format!(
         "device: {:.1} % busy, {:.2} requests there on average, {:.1} IOPS in all; fairness index {:.3}",
         summary.device.utilisation * 100.0,
         summary.device.outstanding_mean,
         summary.served_iops,
         summary.fairness_index
-    )
+    )];
+    lines.extend(summary.device.depth.as_ref().map(|depth| {
+        format!(
+            "depth: {} at the end, {:.1} on average, {} to {}, changed {} times",
+            depth.at_end, depth.mean, depth.least, depth.most, depth.changes
+        )
+    }));
+    lines.extend(trace_lines(summary));
+    lines
+}
+
+/// How the traces were read, a line each.
+pub(super) fn trace_lines(summary: &Summary) -> Vec<String> {
+    let line = |trace: &TraceSummary| {
+        let mut line = format!(
+            "trace of {}: {}, {} ({}), {} requests read",
+            trace.flow, trace.file, trace.format, trace.confidence, trace.requests
+        );
+        if trace.malformed > 0 {
+            let named: Vec<&str> = trace.malformed_lines.iter().map(|line| line.message.as_str()).collect();
+            let _ = write!(line, "; {} malformed left out: {}", trace.malformed, named.join("; "));
+            if trace.malformed > named.len() as u64 {
+                let _ = write!(line, "; and {} more", trace.malformed - named.len() as u64);
+            }
+        }
+        if trace.unterminated {
+            line += "; the last line lacks its newline: it may have been cut off";
+        }
+        line
+    };
+    summary.traces.iter().map(line).collect()
 }
 
 /// Many seeds.
-pub(super) fn many(scenario: &Scenario, replicated: &Replicated) -> String {
+pub(super) fn many(scenario: &Scenario, replicated: &Replicated, runs: &[Summary]) -> String {
     let seeds = format!("{} seeds, means with 95 % confidence intervals", replicated.seeds.len());
     let mut text = heading(scenario, &replicated.scheduler, &seeds);
     text += &text_table(aligned(MANY_HEADS), &many_rows(replicated));
@@ -56,7 +88,15 @@ pub(super) fn many(scenario: &Scenario, replicated: &Replicated) -> String {
         interval(replicated.device_utilisation, 100.0, 1),
         interval(replicated.fairness_index, 1.0, 3)
     );
+    tell_traces(&mut text, runs);
     text
+}
+
+/// How the traces were read: in every run alike, so the first one tells.
+fn tell_traces(text: &mut String, runs: &[Summary]) {
+    for line in runs.first().map(trace_lines).unwrap_or_default() {
+        let _ = writeln!(text, "  {line}");
+    }
 }
 
 /// The heads of the table over many seeds.
@@ -102,6 +142,7 @@ pub(super) fn comparison(scenario: &Scenario, firsts: &[Summary], replicated: &[
             interval(all.fairness_index, 1.0, 3)
         );
     }
+    tell_traces(&mut text, firsts);
     text
 }
 

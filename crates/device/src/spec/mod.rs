@@ -11,9 +11,9 @@
 //! A [`Spec`] that exists can be built: every rule of its model has been checked.
 
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use evenkeel_core::{Rate, Span};
+use evenkeel_core::{Envelope, Rate, Span};
 use evenkeel_strict::{ConfigError, Item, Report, Table};
 
 use crate::flash::linear;
@@ -113,6 +113,35 @@ impl Spec {
     /// Reads a value of a larger text: the name of a drive in quotes, or a table.
     pub fn read_value(report: &mut Report, item: &Item<'_>) -> Option<Self> {
         read::value(report, item, 0)
+    }
+
+    /// Reads the description in the file at `path`, which `item` of a larger text names. What is wrong with it is
+    /// told at the item, with its place in the file.
+    pub fn read_file(report: &mut Report, item: &Item<'_>, path: &Path) -> Option<Self> {
+        let text = evenkeel_strict::file::read(path, "name the description of a device");
+        let spec = text.and_then(|text| Self::parse(&text, &path.to_string_lossy()));
+        spec.map_err(|error| item.refuse_other(report, &error)).ok()
+    }
+
+    /// Takes `rate` and `servers`, at most `servers_max` of them, out of a table: the short form of a device of
+    /// constant rate. `form` is the remedy if the rate is missing.
+    pub fn take_rate(
+        report: &mut Report,
+        table: &mut Table<'_>,
+        form: &str,
+        servers_max: u32,
+    ) -> Option<(Rate, NonZeroU32)> {
+        let rate = table.require(report, "rate", form);
+        let servers = table.take("servers").map(|item| item.whole(report, 1..=servers_max));
+        let rate = rate.and_then(|item| {
+            let rate = item.rate(report)?;
+            if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
+                let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
+                item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
+            }
+            Some(rate)
+        });
+        Some((rate?, servers.unwrap_or(Some(1)).and_then(NonZeroU32::new)?))
     }
 
     /// The drive of that name.

@@ -10,8 +10,6 @@
 //! finer than the resolution is a problem. If there is a problem there is no [`Config`]. What needs
 //! the system (whether a file exists, how large it is) is checked when the gateway opens it.
 
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -23,7 +21,6 @@ mod adapt;
 mod admission;
 mod audit;
 mod costs;
-mod depth;
 mod emulate;
 mod groups;
 mod hybrid;
@@ -37,8 +34,10 @@ pub use adapt::AdaptConfig;
 pub use audit::AuditConfig;
 pub use costs::{largest_cost, parse_cost};
 pub use emulate::EmulateConfig;
-pub use evenkeel_catalogue::{SchedulerKind, Tuning};
+use evenkeel_catalogue::Depth;
+pub use evenkeel_catalogue::{AdaptiveDepth, SchedulerKind, Tuning};
 pub use evenkeel_strict::ShownBytes;
+pub use evenkeel_strict::file::FILE_BYTES_MAX;
 pub use evenkeel_strict::{ConfigError, PROBLEMS_MAX, Problem};
 use evenkeel_strict::{suggest, table, values};
 pub use hybrid::{HybridConfig, PolicyConfig};
@@ -48,32 +47,12 @@ pub use profile::{ProfileConfig, load_profile};
 /// A commented file that shows every key. [`parse`] accepts it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// The largest file that [`load`] reads, in bytes.
-pub const FILE_BYTES_MAX: u64 = 1 << 20;
-
 /// Reads and checks the file at `path`. Relative paths inside it start at its folder.
 ///
 /// # Errors
 /// If the file cannot be read, is not UTF-8, is above [`FILE_BYTES_MAX`], or [`parse`] refuses it.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
-    let whole_file = |message: String, remedy: &str| {
-        let problem = Problem { span: 0..0, key: String::new(), message, remedy: remedy.to_owned() };
-        ConfigError { file: path.to_owned(), text: String::new(), problems: vec![problem] }
-    };
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        return Err(whole_file(format!("cannot read the file: {error}"), "check its name and permissions"));
-    }
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("the file is larger than {}", values::ShownBytes(FILE_BYTES_MAX));
-        return Err(whole_file(message, "name a configuration file"));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.split(|byte| *byte == b'\n').count();
-        whole_file(format!("line {line} is not UTF-8"), "save the file as UTF-8")
-    })?;
+    let text = evenkeel_strict::file::read(path, "name a configuration file")?;
     parse(&text, path)
 }
 
@@ -162,17 +141,6 @@ pub struct StoreConfig {
     pub audit: Option<AuditConfig>,
     /// Judge and account for everything, and hold nothing back.
     pub observe: bool,
-}
-
-/// A dispatch depth that the gateway chooses from what it measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdaptiveDepth {
-    /// The smallest depth.
-    pub least: NonZeroU32,
-    /// The depth to start at.
-    pub start: NonZeroU32,
-    /// How long it measures before it judges.
-    pub window: Span,
 }
 
 /// What to do with promises that do not fit.
@@ -290,17 +258,17 @@ impl StoreConfig {
     /// The controller of the dispatch depth, if it is adapted.
     #[must_use]
     pub fn depth_control(&self) -> Option<DepthControl> {
-        let AdaptiveDepth { least, start, window } = self.adaptive?;
-        DepthControl::new(least, self.depth, window).ok()?.starting_at(start).ok()
+        self.whole_depth().control()
+    }
+
+    fn whole_depth(&self) -> Depth {
+        Depth { most: self.depth, adaptive: self.adaptive }
     }
 
     /// The depth as people read it: "32", "1 to 32, adapted".
     #[must_use]
     pub fn shown_depth(&self) -> String {
-        match self.adaptive {
-            Some(adaptive) => format!("{} to {}, adapted", adaptive.least, self.depth),
-            None => self.depth.to_string(),
-        }
+        self.whole_depth().to_string()
     }
 }
 

@@ -4,16 +4,15 @@
 //!  profile = "vdb.profile.toml"    ──> capacity, depth, cost    each where the store does not state its own
 //! ```
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_calibrate::{Derived, DeviceFacts, DeviceKind, Profile};
-use evenkeel_strict::{ConfigError, Item, Problem, Report};
+use evenkeel_strict::{ConfigError, Item, Report};
 
+use super::StoreConfig;
 use super::sections::read_path;
-use super::{FILE_BYTES_MAX, ShownBytes, StoreConfig};
 use crate::calibrate::device_identity;
 
 /// A profile that a store goes by.
@@ -78,20 +77,7 @@ impl StoreConfig {
 /// # Errors
 /// If it cannot be read, is too large, or has problems; each names its place and remedy.
 pub fn load_profile(path: &Path) -> Result<Profile, ConfigError> {
-    let refused = |message: String, remedy: &str| {
-        let problem = Problem { span: 0..0, key: String::new(), message, remedy: remedy.to_owned() };
-        ConfigError { file: path.to_owned(), text: String::new(), problems: vec![problem] }
-    };
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    if let Err(error) = read {
-        let message = format!("cannot read the profile: {error}");
-        return Err(refused(message, "name a file that `evenkeel calibrate` has written"));
-    }
-    if text.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("the file is larger than {}", ShownBytes(FILE_BYTES_MAX));
-        return Err(refused(message, "name a file that `evenkeel calibrate` has written"));
-    }
+    let text = evenkeel_strict::file::read(path, "name a file that `evenkeel calibrate` has written")?;
     evenkeel_calibrate::parse(&text, path)
 }
 
@@ -103,12 +89,7 @@ pub(super) fn read_profile(report: &mut Report, item: &Item<'_>, folder: &Path) 
             profile.derived().map(|derived| ProfileConfig { path, derived, device: profile.device })
         }
         Err(error) => {
-            for problem in &error.problems {
-                let (line, column) = error.line_column(problem);
-                let key = if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
-                let message = format!("{}:{line}:{column}: {key}{}", path.display(), problem.message);
-                item.refuse(report, message, problem.remedy.clone());
-            }
+            item.refuse_other(report, &error);
             None
         }
     }

@@ -10,7 +10,6 @@ use evenkeel_core::{CostModel, Rate, Span};
 
 use super::adapt::read_adapt;
 use super::costs::read_cost;
-use super::depth::read_depth;
 use super::groups::{self, GroupDraft, read_group, read_group_name, read_member};
 use super::hybrid::{HybridDraft, read_backend, refuse_in_hybrid};
 use super::profile::read_profile;
@@ -22,7 +21,7 @@ use super::{
     Admission, AuditConfig, Config, EmulateConfig, GatewayConfig, Listen, Problem, SchedulerKind, SpareTo,
     StoreConfig, VolumeConfig,
 };
-use evenkeel_catalogue::TuningItems;
+use evenkeel_catalogue::{Depth, TuningItems};
 
 /// A path of a Unix socket has at most this many bytes (`sun_path` less its final zero).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -250,7 +249,7 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
     let tuning = TuningItems::take(&mut table);
     let hybrid = read_backend(report, &mut table, folder);
     let depth_item = table.take("depth");
-    let depth = depth_item.as_ref().and_then(|item| read_depth(report, item));
+    let depth = depth_item.as_ref().and_then(|item| Depth::read(report, item, DEPTH_MAX));
     let profile = table.take("profile").and_then(|item| read_profile(report, &item, folder));
     let derived = profile.as_ref().map(|profile| &profile.derived);
     let measured_cost = derived.map_or(CostModel::PER_REQUEST, |derived| derived.cost.clone());
@@ -268,9 +267,9 @@ fn read_store(report: &mut Report, name: &str, mut table: Table<'_>, folder: &Pa
 
     let usual_depth = || emulate.as_ref().map_or(NonZeroU32::MIN.saturating_add(31), EmulateConfig::depth);
     let default_depth = || derived.map_or_else(usual_depth, |derived| derived.depth);
-    let (depth, adaptive) = match &hybrid {
-        Some(hybrid) => (hybrid.config.depth(), None),
-        None => depth.unwrap_or_else(|| (default_depth(), None)),
+    let Depth { most: depth, adaptive } = match &hybrid {
+        Some(hybrid) => Depth::fixed(hybrid.config.depth()),
+        None => depth.unwrap_or_else(|| Depth::fixed(default_depth())),
     };
     let disks = emulate.as_ref().map_or(1, |emulate| emulate.depth().get());
     let config = StoreConfig {

@@ -678,7 +678,10 @@ fn a_device_in_a_file_of_its_own_is_read_with_the_configuration() {
     let config = parse_here("emulate = { file = \"drive.toml\" }").expect("fine");
     assert_eq!(config.stores[0].depth.get(), 2);
     let said = |more| parse_here(more).expect_err("refused").problems[0].message.clone();
-    assert!(said("emulate = { file = \"none.toml\" }").contains("none.toml: No such file"));
+    assert!(
+        said("emulate = { file = \"none.toml\" }")
+            .contains("none.toml:1:1: cannot read the file: No such file")
+    );
     std::fs::write(folder.path().join("drive.toml"), "kind = \"flush\"").expect("written");
     let message = said("emulate = { file = \"drive.toml\" }");
     assert!(message.contains("drive.toml:1:8: kind: \"flush\" is not known here"), "{message}");

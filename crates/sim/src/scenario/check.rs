@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
+use evenkeel_strict::Problem;
 use evenkeel_strict::suggest::closest;
 use evenkeel_strict::table::child_key;
-use evenkeel_strict::{ConfigError, Problem};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -136,10 +136,4 @@ fn key_in(value: &Spanned<DeValue<'_>>, span: &Range<usize>, key: &str) -> Optio
         DeValue::Array(list) => list.iter().find_map(|element| key_in(element, span, key)),
         _ => None,
     }
-}
-
-/// An error about the whole file.
-pub(super) fn whole_file(file: &std::path::Path, message: String, remedy: &str) -> ConfigError {
-    let problem = Problem { span: 0..0, key: String::new(), message, remedy: remedy.to_owned() };
-    ConfigError::new(file.to_owned(), String::new(), vec![problem])
 }

@@ -4,13 +4,15 @@
 //!  [device] rate = "475 IOPS"             a device of constant rate; service = "exponential" for M/M/c
 //!  device = "microsoft-ssd"               a drive by its name
 //!  [device] kind = "raid", level = 5, ...  any model, described in place as in docs/devices.md
+//!  [device] file = "array.toml"           the same in a file of its own
 //!  [device] kind = "hybrid", ...           flash in front of a disk: hybrid.rs
 //! ```
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::path::Path;
 
-use evenkeel_core::{Envelope, Rate, Span};
+use evenkeel_core::{Rate, Span};
 use evenkeel_device::spec::Model;
 use evenkeel_device::{Device, Spec};
 use evenkeel_strict::{Report, Table};
@@ -68,7 +70,7 @@ enum ServiceKind {
 }
 
 const SERVERS_MAX: u32 = 65_536;
-const FORM: &str = "write rate = \"1000 IOPS\", or kind = \"flash\" or another kind; for a drive by its name, \
+const FORM: &str = "write rate = \"1000 IOPS\", kind = \"flash\" or another kind, or file = \"drive.toml\"; for a drive by its name, \
                     write device = \"cheetah9lp\" at the top of the file in place of this section";
 
 impl<'de> Deserialize<'de> for DeviceText {
@@ -89,6 +91,13 @@ impl JsonSchema for DeviceText {
             { "description": "A drive by its name.", "enum": names },
             short,
             {
+                "description": "Any model, described in a file of its own.",
+                "type": "object",
+                "properties": { "file": { "type": "string" } },
+                "required": ["file"],
+                "additionalProperties": false
+            },
+            {
                 "description": "Any model, described in place, or a hybrid device; see docs/devices.md and docs/simulator.md.",
                 "type": "object",
                 "properties": { "kind": { "type": "string" } },
@@ -98,14 +107,19 @@ impl JsonSchema for DeviceText {
     }
 }
 
-/// Reads the device of `document`; problems go to `report`.
-pub(super) fn read(report: &mut Report, document: &DeTable<'_>) -> Option<DeviceConfig> {
+/// Reads the device of `document`, whose relative paths start at `folder`; problems go to `report`.
+pub(super) fn read(report: &mut Report, document: &DeTable<'_>, folder: &Path) -> Option<DeviceConfig> {
     let item = Table::new(String::new(), 0..0, document).take("device")?;
     if item.is_text() {
         return Spec::read_value(report, &item).map(DeviceConfig::Model);
     }
-    let table = item.table(report, FORM)?;
+    let mut table = item.table(report, FORM)?;
     if !table.has("kind") {
+        if let Some(file) = table.take("file") {
+            table.finish(report);
+            let path = folder.join(file.text(report)?);
+            return Spec::read_file(report, &file, &path).map(DeviceConfig::Model);
+        }
         return short(report, table);
     }
     let is_hybrid = document.get("device").and_then(|device| device.get_ref().get("kind"));
@@ -116,20 +130,11 @@ pub(super) fn read(report: &mut Report, document: &DeTable<'_>) -> Option<Device
 }
 
 fn short(report: &mut Report, mut table: Table<'_>) -> Option<DeviceConfig> {
-    let rate = table.require(report, "rate", FORM);
-    let servers = table.take("servers").map(|item| item.whole(report, 1..=SERVERS_MAX));
+    let read = Spec::take_rate(report, &mut table, FORM, SERVERS_MAX);
     let kinds = [("constant", ServiceKind::Constant), ("exponential", ServiceKind::Exponential)];
     let service = table.take("service").map(|item| item.choice(report, &kinds));
     table.finish(report);
-    let rate = rate.and_then(|item| {
-        let rate = item.rate(report)?;
-        if rate.as_millis() == 0 || rate > Envelope::RATE_MAX {
-            let remedy = format!("write a rate above 0 and up to {}", Envelope::RATE_MAX);
-            item.refuse(report, format!("{rate} is no rate that a device can have"), remedy);
-        }
-        Some(rate)
-    })?;
-    let servers = servers.map_or(Some(1), |servers| servers).and_then(NonZeroU32::new)?;
+    let (rate, servers) = read?;
     match service.unwrap_or(Some(ServiceKind::Constant))? {
         ServiceKind::Constant => {
             Spec::new(Model::ConstantRate { rate, servers, capacity: None }).ok().map(DeviceConfig::Model)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::told::{CelloText, CostText, FairioText};
+use super::told::{CelloText, CostText, DepthText, FairioText};
 use super::words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
 
 /// A scenario of the Evenkeel simulator: a device, flows with their promises and workloads, and what
@@ -31,8 +31,9 @@ pub struct ScenarioFile {
     /// Who gets the capacity that nobody was promised (pClock): "flows" (the default), "background", or the
     /// share of each batch that goes to the background.
     pub spare: Option<SpareText>,
-    /// Requests outstanding at the device: 1 to 65536. The number of servers by default.
-    pub depth: Option<u32>,
+    /// Requests outstanding at the device: 1 to 65536, "auto", or bounds between which it is adapted. The number
+    /// of servers by default.
+    pub depth: Option<DepthText>,
     /// FAIRIO's parameters: `cycle`, `disks`, `window`, `class_threshold`, `load_threshold`, `first_request`.
     pub fairio: Option<FairioText>,
     /// Cello's: the weights `real_time`, `interactive` and `throughput` of its classes, and `quantum`.
@@ -150,6 +151,12 @@ pub struct WorkloadSection {
     /// Requests of the trace within which the order may be wrong: they are sorted by time. 0 by default, at
     /// most 1048576.
     pub reorder: Option<u32>,
+    /// Which event of a request is its arrival ("blktrace" and "blkparse" traces). "queued" by default.
+    pub event: Option<EventKind>,
+    /// Time between requests, for traces that hold no times ("nbdlog").
+    pub interval: Option<TimeText>,
+    /// What the columns of a CSV trace mean, as `evenkeel trace --columns` takes it.
+    pub columns: Option<String>,
     /// When this part begins. With the flow by default; what a trace says is counted from there.
     pub from: Option<TimeText>,
     /// When it ends. With the flow by default.
@@ -176,6 +183,18 @@ pub enum ArrivalKind {
     Bursts,
     /// So many outstanding, with think times.
     Closed,
+}
+
+/// An event in the life of a request that Linux traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// It came to the block layer (Q).
+    Queued,
+    /// It went to the driver (D).
+    Issued,
+    /// It was completed (C).
+    Completed,
 }
 
 /// How a length of time is distributed.
@@ -237,7 +256,7 @@ pub struct ChangeSection {
     /// Another policy for spare capacity.
     pub spare: Option<SpareText>,
     /// Another dispatch depth.
-    pub depth: Option<u32>,
+    pub depth: Option<DepthText>,
     /// The flow that `sla`, `weight`, `reservation` and `limit` are for.
     pub flow: Option<String>,
     /// The group that they are for.

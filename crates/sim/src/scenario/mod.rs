@@ -12,9 +12,10 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evenkeel_catalogue::Tuning;
+use evenkeel_catalogue::{AdaptiveDepth, Depth, Tuning};
 use evenkeel_core::{CostModel, Engine, FlowId, Membership, Slo, Span, SpareCapacity, Time};
 use evenkeel_strict::ConfigError;
+pub use evenkeel_strict::file::FILE_BYTES_MAX;
 use toml::de::DeValue;
 
 use crate::access::Access;
@@ -37,17 +38,14 @@ mod workload;
 
 pub use device::{DeviceConfig, DeviceText};
 pub use file::{
-    AccessSection, ArrivalKind, ChangeSection, FlowSection, GroupSection, LawKind, PatternKind, ScenarioFile,
-    SlaSection, WorkloadSection,
+    AccessSection, ArrivalKind, ChangeSection, EventKind, FlowSection, GroupSection, LawKind, PatternKind,
+    ScenarioFile, SlaSection, WorkloadSection,
 };
 pub use hybrid::{HybridConfig, PolicyConfig};
 pub use schedulers::{scheduler, scheduler_names};
-pub use told::{CelloText, CostText, FairioText};
+pub use told::{CelloText, CostText, DepthText, FairioText};
 pub use trace::TraceSpec;
 pub use words::{BytesText, OneOrMany, RateText, Requests, SpareText, TimeText};
-
-/// The largest scenario file, in bytes.
-pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A scenario that makes sense.
 #[derive(Clone, Debug)]
@@ -74,8 +72,10 @@ pub struct Scenario {
     pub spare: SpareCapacity,
     /// Parameters of the schedulers that have some (FAIRIO, Cello).
     pub tuning: Tuning,
-    /// The dispatch depth.
+    /// The dispatch depth, or the most of it.
     pub depth: NonZeroU32,
+    /// How the depth is adapted; `None` if it stays as it is.
+    pub adaptive: Option<AdaptiveDepth>,
     /// The device.
     pub device: DeviceConfig,
     /// The flows, in the order of the file.
@@ -134,7 +134,7 @@ enum ScenarioChange {
     Scheduler(String),
     Spare(SpareCapacity),
     Speed(u64),
-    Depth(NonZeroU32),
+    Depth(Depth),
 }
 
 /// The JSON Schema of scenario files.
@@ -148,19 +148,7 @@ pub fn schema() -> serde_json::Value {
 /// # Errors
 /// If it cannot be read, is not UTF-8, is above [`FILE_BYTES_MAX`], or [`parse`] refuses it.
 pub fn load(path: &Path) -> Result<Scenario, ConfigError> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path);
-    if let Err(error) = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)) {
-        let message = format!("cannot read the file: {error}");
-        return Err(check::whole_file(path, message, "check its name and permissions"));
-    }
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("the file is larger than {FILE_BYTES_MAX} B");
-        return Err(check::whole_file(path, message, "name a scenario file"));
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| check::whole_file(path, "the file is not UTF-8".to_owned(), "save the file as UTF-8"))?;
+    let text = evenkeel_strict::file::read(path, "name a scenario file")?;
     parse(&text, path)
 }
 
@@ -173,7 +161,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     let refused = |problems| ConfigError::new(path.to_owned(), text.to_owned(), problems);
     let document = evenkeel_strict::document(text).map_err(refused)?;
     let mut report = evenkeel_strict::Report::default();
-    let device = device::read(&mut report, document.get_ref());
+    let device = device::read(&mut report, document.get_ref(), path.parent().unwrap_or(Path::new("")));
     let file: ScenarioFile = toml::from_str(text).map_err(|error| {
         let mut problems = std::mem::take(&mut report.problems);
         problems.push(check::translated(&error, document.get_ref()));
@@ -190,7 +178,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Scenario, ConfigError> {
     let names: Vec<&str> = order.into_iter().map(|(_, name)| name).collect();
     let mut checker = check::Checker::new(document.get_ref());
     let disks = device.as_ref().map_or(1, |device| device.parallelism().get());
-    let told = told::read(&mut report, document.get_ref(), file.depth.unwrap_or(disks), disks);
+    let told = told::read(&mut report, document.get_ref(), disks);
     let scenario = resolve::scenario(&mut checker, &file, device.as_ref(), &told, &names, path);
     checker.problems.append(&mut report.problems);
     match (scenario, checker.problems.is_empty()) {
@@ -234,7 +222,9 @@ impl Scenario {
             scheduler(name, self.spare, &self.tuning).expect("names of schedulers have been checked")
         };
         let capacity = self.device.capacity();
+        let depth = Depth { most: self.depth, adaptive: self.adaptive };
         let mut changes = Vec::new();
+        changes.extend(depth.control().map(|control| (Time::ZERO, Change::Adapt(Box::new(control)))));
         let mut sources = Vec::new();
         for (group, config) in (self.flows.len() as u32..).map(FlowId).zip(&self.groups) {
             changes.push((Time::ZERO, Change::Group(group, config.slo.clone())));
@@ -283,11 +273,13 @@ impl Scenario {
                 ScenarioChange::Scheduler(name) => Change::Scheduler(made(name)),
                 ScenarioChange::Spare(spare) => Change::Spare(*spare),
                 ScenarioChange::Speed(speed) => Change::Speed(*speed),
-                ScenarioChange::Depth(depth) => Change::Depth(*depth),
+                ScenarioChange::Depth(depth) => {
+                    depth.control().map_or(Change::Depth(depth.most), |it| Change::Adapt(Box::new(it)))
+                }
             };
             (*at, change)
         }));
-        let engine = Engine::new(made(&self.scheduler), self.depth);
+        let engine = Engine::new(made(&self.scheduler), depth.start());
         Ok(Setup { seed, engine, device: self.build_device(seed)?, changes, sources })
     }
 }

@@ -1,10 +1,10 @@
 //! From the file to a scenario that makes sense: names, ranges, promises.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 
 use evenkeel_catalogue::{
-    Objection, PromiseKey, SchedulerKind, burst_objection, envelope_remedy, limit_objection, with_rates,
+    Depth, Objection, PromiseKey, SchedulerKind, burst_objection, envelope_remedy, limit_objection,
+    with_rates,
 };
 use evenkeel_core::{
     Cost, Envelope, FlowId, Membership, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight,
@@ -22,7 +22,6 @@ use crate::dilated::SPEED_ONE;
 
 /// Windows of a run, at most: they are kept for every flow.
 const WINDOWS_MAX: u64 = 100_000;
-const DEPTH_MAX: u32 = 65_536;
 const FLOWS_MAX: usize = 10_000;
 
 /// Resolves `file`, whose flows stand in the order of `names`; problems go to `checker`. `None` without a
@@ -39,7 +38,6 @@ pub(super) fn scenario(
     check_scheduler(checker, &["scheduler"], &scheduler_name);
     check_times(checker, file);
     check_spare(checker, &["spare"], file.spare.is_some(), &scheduler_name);
-    let depth = check_depth(checker, &["depth"], file.depth);
     if names.is_empty() || names.len() > FLOWS_MAX {
         let remedy = format!("write from 1 to {FLOWS_MAX} sections [flow.NAME]");
         checker.refuse(&["flow"], format!("there are {} flows", names.len()), remedy);
@@ -58,8 +56,9 @@ pub(super) fn scenario(
     groups::check_members(checker, &groups, file);
     check_bursts(checker, &flows, file);
     check_regions(checker, &flows, device.and_then(DeviceConfig::capacity));
-    let changes = changes(checker, file, names, &flows, &groups, &schedulers);
+    let changes = changes(checker, file, told, names, &flows, &groups, &schedulers);
     let device = device?;
+    let Depth { most, adaptive } = told.depth.unwrap_or(Depth::fixed(device.parallelism()));
     Some(Scenario {
         name: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(),
         description: file.description.clone().unwrap_or_default(),
@@ -72,7 +71,8 @@ pub(super) fn scenario(
         scheduler: scheduler_name,
         spare: file.spare.map_or(SpareCapacity::Flows, |spare| spare.0),
         tuning: told.tuning,
-        depth: depth.unwrap_or(device.parallelism()),
+        depth: most,
+        adaptive,
         device: device.clone(),
         flows,
         groups,
@@ -129,15 +129,6 @@ fn check_spare(checker: &mut Checker<'_>, path: &[&str], given: bool, name: &str
         let message = format!("{name} knows no spare capacity to give to somebody");
         checker.refuse(path, message, "remove this line, or write scheduler = \"pclock\"");
     }
-}
-
-fn check_depth(checker: &mut Checker<'_>, path: &[&str], depth: Option<u32>) -> Option<NonZeroU32> {
-    let depth = depth?;
-    if depth == 0 || depth > DEPTH_MAX {
-        let remedy = format!("write a number from 1 to {DEPTH_MAX}");
-        checker.refuse(path, format!("{depth} is no dispatch depth"), remedy);
-    }
-    NonZeroU32::new(depth)
 }
 
 /// The schedulers that a run has, one after the other.
@@ -308,6 +299,7 @@ fn promise(checker: &mut Checker<'_>, at: &[&str], classes: &OneOrMany<SlaSectio
 fn changes(
     checker: &mut Checker<'_>,
     file: &ScenarioFile,
+    told: &Told,
     names: &[&str],
     flows: &[ScenarioFlow],
     groups: &[ScenarioGroup],
@@ -319,8 +311,8 @@ fn changes(
     let mut order: Vec<(usize, &ChangeSection)> = file.change.iter().enumerate().collect();
     order.sort_by_key(|(_, change)| change.at.0);
     let mut scheduler_name = file.scheduler.as_deref().unwrap_or("pclock");
-    for (index, change) in order {
-        let index = index.to_string();
+    for (number, change) in order {
+        let index = number.to_string();
         let at = ["change", index.as_str()];
         let key = |name: &'static str| [at[0], at[1], name];
         let before = changes.len();
@@ -344,13 +336,14 @@ fn changes(
             check_spare(checker, &key("spare"), true, scheduler_name);
             changes.push((time, ScenarioChange::Spare(spare.0)));
         }
-        if let Some(depth) = check_depth(checker, &key("depth"), change.depth) {
+        if let Some(depth) = told.changed_depths.get(number).copied().flatten() {
             changes.push((time, ScenarioChange::Depth(depth)));
         }
         if let Some(slo) = agreements.change(checker, &at, change) {
             changes.push((time, slo));
         }
-        if changes.len() == before && checker.problems.is_empty() {
+        // A depth that is no depth is told where it is read.
+        if changes.len() == before && change.depth.is_none() && checker.problems.is_empty() {
             checker.refuse(&at, "nothing changes", "say what, as capacity = 0.7, or remove it");
         }
     }

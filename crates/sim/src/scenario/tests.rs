@@ -249,17 +249,27 @@ fn a_trace_that_cannot_be_opened_names_its_flow() {
     assert!(told.starts_with("the trace of flow 0: ") && told.contains("web.csv"), "{told}");
 }
 
-/// A scenario that replays a trace of the SPC format with these lines, on a small device.
-fn replaying(name: &str, lines: &[&str], keys: &str) -> Result<Summary, String> {
-    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}.spc", std::process::id()));
-    std::fs::write(&path, lines.join("\n") + "\n").expect("a file can be written");
+/// What comes of a scenario that replays a trace with this content on a device of 1 MiB; `keys` are those beside
+/// `trace`.
+fn replayed(name: &str, content: &[u8], keys: &str) -> Result<Summary, String> {
+    let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).expect("a file can be written");
     let text = format!(
         "duration = \"10 s\"\n[device]\nkind = \"constant-rate\"\nrate = \"100 IOPS\"\ncapacity = \"1 MiB\"\n\
-         [flow.a]\nworkload = {{ trace = {path:?}, format = \"spc\"{keys} }}\n"
+         [flow.a]\nworkload = {{ trace = {path:?}{keys} }}\n"
     );
     let done = run(&parsed(&text), &Options { seed: 1, commit: None }, None, &mut |_| {});
     std::fs::remove_file(&path).expect("it is there");
     done.map_err(|error| error.to_string())
+}
+
+/// The same with these lines of the SPC format.
+fn replaying(name: &str, lines: &[&str], keys: &str) -> Result<Summary, String> {
+    replayed(
+        &format!("{name}.spc"),
+        (lines.join("\n") + "\n").as_bytes(),
+        &format!(", format = \"spc\"{keys}"),
+    )
 }
 
 #[test]
@@ -292,12 +302,158 @@ fn the_order_and_the_malformed_lines_of_a_trace_may_be_forgiven() {
 }
 
 #[test]
+fn a_trace_is_recognised_with_a_stated_confidence() {
+    let summary = replayed("known.spc", b"0,0,512,r,0.0\n1,8,512,r,0.5\n", "").expect("it is read");
+    let trace = &summary.traces[0];
+    assert_eq!((trace.flow.as_str(), trace.format.as_str(), trace.requests), ("a", "spc", 2));
+    assert_eq!(trace.confidence, "likely: the only layout that fits, 2 of the first 2 do");
+    let named = replayed("named.spc", b"0,0,512,r,0.0\n", ", format = \"spc\"").expect("it is read");
+    assert_eq!(named.traces[0].confidence, "named by you");
+    assert!(summary_of_small().traces.is_empty(), "nothing was read from a file");
+}
+
+fn summary_of_small() -> Summary {
+    summary(&parsed(SMALL), 1)
+}
+
+#[test]
+fn traces_with_columns_of_their_own_or_without_times_are_replayed() {
+    let csv = b"when;block;count\n0.0;0;1\n250;8;2\n";
+    let told = replayed("plain.csv", csv, ", format = \"csv\"").expect_err("what is what is not said");
+    assert!(told.contains("write one beside trace, as columns = \"time=1*us,"), "{told}");
+    let columns = "separator=semicolon,time=when*ms,offset=block*512,length=count*4096";
+    let read = replayed("mapped.csv", csv, &format!(", columns = \"{columns}\"")).expect("it is mapped");
+    assert_eq!((read.flows[0].offered, read.flows[0].offered_bytes), (2, 3 * 4096));
+
+    let request = |kind: u32, offset: u64| {
+        let words = [&0x2560_9513_u32.to_be_bytes()[..], &kind.to_be_bytes(), &[7; 8]].concat();
+        [&words[..], &offset.to_be_bytes(), &512_u32.to_be_bytes()].concat()
+    };
+    let log = [request(0, 4096), request(0, 8192)].concat();
+    let told = replayed("untimed", &log, ", format = \"nbdlog\"").expect_err("it has no times");
+    assert!(told.contains("format nbdlog holds no times; write interval = \"1 ms\""), "{told}");
+    let timed = replayed("timed", &log, ", format = \"nbdlog\", interval = \"3 s\"").expect("it is timed");
+    assert_eq!(timed.flows[0].windows.arrivals[..4], [1, 0, 0, 1]);
+
+    let events = b"  8,16   5        2     0.000000000 18615  Q   R 1024 + 8 [java]
+  8,16   5        3     0.000001000 18615  Q   R 1032 + 8 [java]
+  8,16   5        5     4.000000000 18615  D   R 1024 + 8 [java]
+";
+    assert_eq!(replayed("queued", events, "").expect("it is read").flows[0].offered, 2);
+    assert_eq!(replayed("issued", events, ", event = \"issued\"").expect("it is read").flows[0].offered, 1);
+    let mapped = |keys: &str| {
+        let trace = format!("workload = {{ trace = \"t\"{keys} }}");
+        refused(&SMALL.replace("workload = { arrivals = \"constant\", rate = \"40 IOPS\" }", &trace))
+            .join("\n")
+    };
+    assert!(mapped(", columns = \"time=1\"").contains("flow.web.workload.columns: "));
+    assert!(
+        mapped(&format!(", format = \"spc\", columns = \"{columns}\"")).contains("write format = \"csv\"")
+    );
+    assert!(mapped(", interval = \"0 s\"").contains("all requests would come at once"));
+}
+
+#[test]
+fn a_device_may_stand_in_a_file_of_its_own() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-device", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let read = |description: &str| {
+        std::fs::write(folder.join("drive.toml"), description).expect("written");
+        let text = "duration = \"2 s\"\n[device]\nfile = \"drive.toml\"\n\
+                    [flow.a]\nworkload = { arrivals = \"constant\", rate = \"10 IOPS\" }\n";
+        parse(text, &folder.join("s.toml"))
+    };
+    let scenario = read("kind = \"servers\"\nread = \"5 ms\"\ncapacity = \"2 GiB\"\n").expect("it is good");
+    assert_eq!(scenario.device.capacity(), Some(2 << 30));
+    assert_eq!(summary(&scenario, 1).flows[0].latency.latency_mean_us, 5_000.0);
+    let told = read("kind = \"servers\"\nread = \"5\"\n").expect_err("five what?").to_string();
+    assert!(told.contains("s.toml:3:8: device.file: ") && told.contains("drive.toml:2:8: read: "), "{told}");
+    std::fs::remove_dir_all(&folder).expect("it is there");
+    let text = "duration = \"2 s\"\n[device]\nfile = \"missing.toml\"\n[flow.a]\n\
+                workload = { arrivals = \"constant\", rate = \"10 IOPS\" }\n";
+    let told = refused(text).join("\n");
+    assert!(told.contains("missing.toml:1:1: cannot read the file: "), "{told}");
+}
+
+#[test]
+fn progress_is_told_up_to_the_end() {
+    let mut told = Vec::new();
+    run(&parsed(SMALL), &Options { seed: 1, commit: None }, None, &mut |share| told.push(share))
+        .expect("it runs");
+    assert!(told.len() >= 100 && told.is_sorted(), "{} times", told.len());
+    assert_eq!(told.last(), Some(&1.0));
+    let sum = std::sync::atomic::AtomicU64::new(0);
+    let scenario = parsed(SMALL);
+    let add = |more| {
+        sum.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
+    };
+    let threads = std::num::NonZeroUsize::new(2).expect("above 0");
+    crate::run::run_all(&[(&scenario, 1), (&scenario, 2)], None, threads, &add).expect("they run");
+    assert_eq!(sum.into_inner(), 2_000, "thousandths of two runs");
+}
+
+#[test]
 fn random_service_times_follow_the_seed() {
     let text = "duration = \"20 s\"\n[device]\nkind = \"servers\"\nread = \"5 ms\"\ndistribution = \"exponential\"\n\
                 [flow.a]\nworkload = { arrivals = \"constant\", rate = \"100 IOPS\" }\n";
     let mean = |seed| summary(&parsed(text), seed).flows[0].latency.latency_mean_us;
     assert_eq!(mean(1), mean(1));
     assert!(mean(1) != mean(2), "the arrivals are the same, only the device can differ");
+}
+
+/// 64 clients on so many servers of 10 ms; `depth` stands at the top of the file.
+fn crowded(servers: u32, depth: &str, more: &str) -> Summary {
+    let rate = servers * 100;
+    let text = format!(
+        "duration = \"60 s\"\ndepth = {depth}\nscheduler = \"fcfs\"\n\
+         [device]\nrate = \"{rate} IOPS\"\nservers = {servers}\n\
+         [flow.a]\nworkload = {{ arrivals = \"closed\", outstanding = 64 }}\n{more}"
+    );
+    summary(&parsed(&text), 1)
+}
+
+#[test]
+fn the_depth_adapts_to_the_servers_of_the_device() {
+    for servers in [1, 4, 12] {
+        let summary = crowded(servers, "\"auto\"", "");
+        let depth = summary.device.depth.as_ref().expect("it is adapted");
+        let range = (servers - servers / 4)..=(servers + servers / 4 + 1);
+        assert!(range.contains(&depth.at_end), "{servers} servers: {depth:?}");
+        assert_eq!(depth.windows.len(), 60);
+        assert_eq!((depth.windows[59], depth.least), (depth.at_end, 1));
+        assert!(depth.changes > 0 && depth.mean <= f64::from(depth.most));
+        assert!(summary.served_iops > f64::from(servers) * 85.0, "{}", summary.served_iops);
+        assert_eq!(
+            serde_json::to_string(&summary).expect("JSON"),
+            serde_json::to_string(&crowded(servers, "\"auto\"", "")).expect("JSON")
+        );
+    }
+    assert!(crowded(4, "4", "").device.depth.is_none());
+}
+
+#[test]
+fn a_change_ends_or_begins_adapting() {
+    let fixed =
+        crowded(8, "{ min = 2, max = 8, window = \"100 ms\" }", "[[change]]\nat = \"30 s\"\ndepth = 3\n");
+    let depth = fixed.device.depth.expect("it was adapted");
+    assert!(depth.windows[29] > 4, "{:?}", depth.windows);
+    assert!(depth.windows[30..].iter().all(|depth| *depth == 3), "{:?}", depth.windows);
+    let begun = crowded(8, "1", "[[change]]\nat = \"30 s\"\ndepth = \"auto\"\n");
+    let depth = begun.device.depth.expect("it was adapted");
+    assert_eq!((depth.windows[29], depth.windows[30]), (0, 1));
+    assert!((6..=10).contains(&depth.at_end), "{:?}", depth.windows);
+}
+
+#[test]
+fn depths_that_cannot_be_are_refused_with_their_place() {
+    let with = |depth: &str| refused(&SMALL.replace("depth = 2", &format!("depth = {depth}"))).join("\n");
+    assert!(with("0").contains("s.toml:5:9: depth: 0 is out of range"));
+    assert!(with("\"deep\"").contains("depth: \"deep\" is not known here"), "{}", with("\"deep\""));
+    assert!(with("{ min = 4, max = 2 }").contains("depth.min: 4 is above the largest depth, 2"));
+    assert!(with("{ min = 1, max = 2, window = \"1 ms\" }").contains("too short to measure"));
+    let changed = refused(&format!("{SMALL}\n[[change]]\nat = \"1 s\"\ndepth = 0\n"));
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert!(changed[0].contains("depth: 0 is out of range"), "{changed:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Keys whose values the catalogue reads, in scenarios as in the gateway's configuration: `fairio`, `cello`
-//! and `cost`. The parser only checks that they are where they may be; the schema describes their form.
+//! Keys whose values the catalogue reads, in scenarios as in the gateway's configuration: `fairio`, `cello`,
+//! `cost` and `depth`. The parser only checks that they are where they may be; the schema describes their form.
 
-use evenkeel_catalogue::{Tuning, TuningItems, read_cost};
+use evenkeel_catalogue::{Depth, Tuning, TuningItems, read_cost};
 use evenkeel_core::CostModel;
 use evenkeel_core::sched::fairio::Accounting;
 use evenkeel_strict::{Item, Report, Table};
@@ -76,24 +76,56 @@ told! {
         ] }
     }
 }
+told! {
+    /// The dispatch depth, or the bounds within which it is adapted.
+    DepthText as "Depth", {
+        "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": 65_536 },
+            { "description": "From 1 to 64.", "const": "auto" },
+            {
+                "type": "object",
+                "properties": {
+                    "min": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+                    "max": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+                    "start": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+                    "window": { "type": "string", "examples": ["1 s"] }
+                },
+                "required": ["min", "max"],
+                "additionalProperties": false
+            }
+        ]
+    }
+}
+
+const DEPTH_MAX: u32 = 65_536;
+
 /// What the keys say.
 pub(super) struct Told {
     pub(super) tuning: Tuning,
     /// By name of the flow.
     pub(super) costs: BTreeMap<String, CostModel>,
+    /// The depth at the beginning, if it is said.
+    pub(super) depth: Option<Depth>,
+    /// By number of the change.
+    pub(super) changed_depths: Vec<Option<Depth>>,
 }
 
 /// Reads the keys of `document`, for a device of so many disks; problems go to `report`. What the parser
 /// judges is left to it.
-pub(super) fn read(report: &mut Report, document: &DeTable<'_>, depth: u32, disks: u32) -> Told {
+pub(super) fn read(report: &mut Report, document: &DeTable<'_>, disks: u32) -> Told {
     let mut root = Table::new(String::new(), 0..0, document);
-    let mut tuning = TuningItems::take(&mut root).read_all(report, depth, disks);
+    let depth = root.take("depth").and_then(|item| Depth::read(report, &item, DEPTH_MAX));
+    let most = depth.map_or(disks, |depth| depth.most.get());
+    let mut tuning = TuningItems::take(&mut root).read_all(report, most, disks);
     // The simulator knows what each request took.
     tuning.fairio.accounting = Accounting::Reported;
     let base = root
         .take("cost")
         .map_or_else(CostModel::default, |item| read_cost(report, &item, &CostModel::default()));
-    let mut told = Told { tuning, costs: BTreeMap::new() };
+    let changes = root.take("change").and_then(|item| item.list(&mut Report::default(), ""));
+    let mut changed = |item: &Item<'_>| Depth::read(report, &quiet_table(item)?.take("depth")?, DEPTH_MAX);
+    let changed_depths = changes.unwrap_or_default().iter().map(&mut changed).collect();
+    let mut told = Told { tuning, costs: BTreeMap::new(), depth, changed_depths };
     for (name, item) in tables(root.take("flow")) {
         let Some(mut table) = quiet_table(&item) else { continue };
         let cost = table.take("cost").map_or_else(|| base.clone(), |item| read_cost(report, &item, &base));

@@ -8,19 +8,19 @@
 //!  on-off       rate, on, off         off_rate, lengths, gaps, shape
 //!  bursts       burst                 every
 //!  closed       outstanding           think, thinking, shape
-//!  (a trace)    trace                 format, volume, malformed_max, reorder
+//!  (a trace)    trace                 format, volume, malformed_max, reorder, event, interval, columns
 //!  any                                from, until, requests; access but for a trace
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use evenkeel_core::{Rate, Span, Time};
-use evenkeel_trace::Format;
+use evenkeel_trace::{CsvMapping, Event, Format};
 
 use super::check::Checker;
 use super::file::{
-    AccessSection, ArrivalKind, FlowSection, LawKind, PatternKind, ScenarioFile, WorkloadSection,
+    AccessSection, ArrivalKind, EventKind, FlowSection, LawKind, PatternKind, ScenarioFile, WorkloadSection,
 };
 use super::trace::TraceSpec;
 use super::{Part, What};
@@ -32,7 +32,8 @@ const SHAPE_DEFAULT: f64 = 1.5;
 const THETA_DEFAULT: f64 = 0.99;
 /// Requests that a closed loop has under way, at most: each takes a place in the event heap.
 const OUTSTANDING_MAX: u32 = 1 << 20;
-const TRACE_KEYS: [&str; 4] = ["format", "volume", "malformed_max", "reorder"];
+const TRACE_KEYS: [&str; 7] =
+    ["format", "volume", "malformed_max", "reorder", "event", "interval", "columns"];
 /// As for `evenkeel trace`.
 const MALFORMED_DEFAULT: u64 = 100;
 /// The largest window that the reader of traces has.
@@ -89,24 +90,7 @@ pub(super) fn part(
     let what = match (&section.trace, section.arrivals) {
         (Some(trace), None) => {
             refuse_strangers(checker, &place, section, &TRACE_KEYS, "a trace");
-            if let Some(Err(error)) = section.format.as_deref().map(Format::from_str) {
-                let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-                let remedy = format!("write one of {}", names.join(", "));
-                place.refuse(checker, "format", error.to_string(), remedy);
-            }
-            let (path, format) = (folder.join(trace), section.format.clone());
-            let reorder = section.reorder.unwrap_or(0);
-            if reorder > REORDER_MAX {
-                let remedy = format!("write at most {REORDER_MAX}, or sort the trace by time");
-                place.refuse(checker, "reorder", format!("{reorder} requests are not kept"), remedy);
-            }
-            What::Trace(TraceSpec {
-                path,
-                format,
-                volume: section.volume,
-                malformed_max: section.malformed_max.unwrap_or(MALFORMED_DEFAULT),
-                reorder: reorder as usize,
-            })
+            What::Trace(trace_spec(checker, &place, section, folder.join(trace)))
         }
         (None, Some(kind)) => {
             let access = section.access.as_ref().or(owner.access.as_ref());
@@ -130,6 +114,58 @@ pub(super) fn part(
     };
     let requests_max = [once, section.requests].into_iter().flatten().min();
     Part { from: Time::ZERO + from, until: until.map(|until| Time::ZERO + until), requests_max, what }
+}
+
+/// The trace at `path`, and how it is read.
+fn trace_spec(
+    checker: &mut Checker<'_>,
+    place: &Place<'_>,
+    section: &WorkloadSection,
+    path: PathBuf,
+) -> TraceSpec {
+    let format = section.format.as_deref().and_then(|name| {
+        let format = Format::from_str(name);
+        if let Err(error) = &format {
+            let names = Format::ALL.map(Format::name).join(", ");
+            place.refuse(checker, "format", error.to_string(), format!("write one of {names}"));
+        }
+        format.ok()
+    });
+    let columns = section.columns.as_deref().and_then(|text| {
+        let mapping = CsvMapping::from_str(text);
+        if let Err(error) = &mapping {
+            place.refuse(checker, "columns", error.to_string(), error.remedy());
+        }
+        mapping.ok()
+    });
+    if columns.is_some() && format.is_some_and(|format| format != Format::Csv) {
+        let remedy = "write format = \"csv\", or remove one of the two";
+        place.refuse(checker, "columns", "only CSV traces have columns that need a meaning", remedy);
+    }
+    let interval = section.interval.map(|interval| interval.0);
+    if interval == Some(Span::ZERO) {
+        let remedy = "write a time above 0, as \"1 ms\"";
+        place.refuse(checker, "interval", "all requests would come at once", remedy);
+    }
+    let reorder = section.reorder.unwrap_or(0);
+    if reorder > REORDER_MAX {
+        let remedy = format!("write at most {REORDER_MAX}, or sort the trace by time");
+        place.refuse(checker, "reorder", format!("{reorder} requests are not kept"), remedy);
+    }
+    TraceSpec {
+        path,
+        format,
+        volume: section.volume,
+        malformed_max: section.malformed_max.unwrap_or(MALFORMED_DEFAULT),
+        reorder: reorder as usize,
+        event: match section.event.unwrap_or(EventKind::Queued) {
+            EventKind::Queued => Event::Queued,
+            EventKind::Issued => Event::Issued,
+            EventKind::Completed => Event::Completed,
+        },
+        interval,
+        columns,
+    }
 }
 
 fn pace(checker: &mut Checker<'_>, place: &Place<'_>, section: &WorkloadSection, kind: ArrivalKind) -> Pace {
@@ -246,6 +282,9 @@ fn refuse_strangers(
         ("volume", section.volume.is_some()),
         ("malformed_max", section.malformed_max.is_some()),
         ("reorder", section.reorder.is_some()),
+        ("event", section.event.is_some()),
+        ("interval", section.interval.is_some()),
+        ("columns", section.columns.is_some()),
         ("access", section.access.is_some() && section.trace.is_some()),
     ];
     for (key, _) in given.iter().filter(|(key, given)| *given && !known.contains(key)) {
