@@ -7,7 +7,7 @@
 //!  Study { tables: the paper's numbers beside ours, checks, figures, notes }
 //!       │ write
 //!       v
-//!  ID.md  ID.svg  ID.json        README.md (the book), book.html
+//!  ID.md  ID.svg  ID.json        reproduction.md (the book), reproduction.html
 //! ```
 //! A check is code: it says what must hold, whether it does, and by how much. One that does not hold stays
 //! in the results with its reason, and makes the run fail. Two runs give the same bytes.

@@ -8,7 +8,7 @@ use evenkeel_tiering::policy::OnlineParameters;
 use evenkeel_trace::TraceRequest;
 use evenkeel_trace::generate::{Generator, Personality};
 
-use super::fairness::{DISK_NOTE, fairness_figure, label, ratios};
+use super::fairness::{DISK_NOTE, PaperRow, Sweep, label};
 use super::run::{Outcome, Plan, SEED, Store, ratio, unfairness, written};
 use crate::study::{Figure, number};
 use crate::{Check, Context, ExperimentError, Study};
@@ -113,49 +113,16 @@ fn fairness(
             study.check(Check::at_most(law, after, before, ""));
         }
     }
-    let rows = (0..5).map(|row| {
-        vec![
-            label(RATIOS[row]),
-            number(DISK_5[row].0),
-            number(disk[row].iops),
-            written(DISK_5[row].1),
-            written(ratio(&disk[row])),
-            number(paper[row].0),
-            number(hybrid[row].iops),
-            number(paper[row].1),
-            number(hybrid[row].flash_percent),
-            written(paper[row].2),
-            written(ratio(&hybrid[row])),
-        ]
-    });
-    study.table(
-        "tpcc1 to tpcc2, 256 MB of flash",
-        &[
-            "wanted",
-            "disk req/s, paper",
-            "ours",
-            "disk ratio, paper",
-            "ours",
-            "hybrid req/s, paper",
-            "ours",
-            "% on flash, paper",
-            "ours",
-            "hybrid ratio, paper",
-            "ours",
-        ],
-        rows.collect(),
-    );
     study.note(DISK_NOTE).note(LOAD_NOTE).note(WRITE_NOTE);
-    let lines = [
-        ("wanted", RATIOS.map(|it| f64::from(it[0]) / f64::from(it[1])).to_vec()),
-        ("disk", ratios(&disk)),
-        ("hybrid", ratios(&hybrid)),
-        ("disk, paper", DISK_5.map(|it| it.1).to_vec()),
-        ("hybrid, paper", paper.map(|it| it.2).to_vec()),
-    ];
-    let title = format!("Fairness of two TPC-C volumes, {name}");
-    study.figures.push(fairness_figure(&title, &lines)?);
+    let sweep = Sweep { ratios: &RATIOS, paper: &paper_rows(&paper), disk: &disk, hybrid: &hybrid };
+    let figure = format!("Fairness of two TPC-C volumes, {name}");
+    sweep.show(&mut study, "tpcc1 to tpcc2, 256 MB of flash", &figure)?;
     Ok(study)
+}
+
+fn paper_rows(hybrid: &[Row; 5]) -> Vec<PaperRow> {
+    let row = |(disk, (iops, share, ratio)): (&(f64, f64), &Row)| (*disk, (*iops, *ratio), *share);
+    DISK_5.iter().zip(hybrid).map(row).collect()
 }
 
 pub(super) fn table_6(context: &Context) -> Result<Study, ExperimentError> {

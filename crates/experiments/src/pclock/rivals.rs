@@ -83,9 +83,9 @@ fn judge(study: &mut Study, sced: &Aftermath, pclock: &Aftermath, chance: &str) 
     let spike = Check::at_most("pClock: the spike in flow 2's mean latency", pclock.worst / 1e3, 1.0, "s");
     let over = Check::at_most("pClock: until flow 2 is within 500 ms again", pclock.first, 10.0, "s");
     study
-        .check(Check::near("SCED: flow 2 falls, from 72 to 90 s, to", sced.during, 12.5, 5.0, "IOPS"))
-        .check(Check::near("SCED: latency of flow 2 rises to", sced.worst / 1e3, 12.5, 5.0, "s"))
-        .check(Check::near(lasts, sced.recovery, 130.0, 60.0, "s"))
+        .check(Check::near("SCED: flow 2 falls, from 72 to 90 s, to", sced.during, 12.5, 2.5, "IOPS"))
+        .check(Check::near("SCED: latency of flow 2 rises to", sced.worst / 1e3, 12.5, 2.5, "s"))
+        .check(Check::within_percent(lasts, sced.recovery, 135.0, 10.0, "s"))
         .check(Check::at_least("pClock: flow 2 keeps, from 72 to 130 s", pclock.after, 43.0, "IOPS"))
         .check(spike.because(chance))
         .check(over.because(chance))
