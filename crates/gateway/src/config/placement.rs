@@ -108,12 +108,7 @@ pub(super) fn read_placement(report: &mut Report, item: &Item<'_>, folder: &Path
     match Placement::load(&path) {
         Ok(placement) => Some(placement),
         Err(error) => {
-            for problem in &error.problems {
-                let (line, column) = error.line_column(problem);
-                let key = if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
-                let message = format!("{}:{line}:{column}: {key}{}", path.display(), problem.message);
-                item.refuse(report, message, problem.remedy.clone());
-            }
+            item.refuse_other(report, &error);
             None
         }
     }
