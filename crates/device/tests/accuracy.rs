@@ -103,6 +103,16 @@ fn the_mechanism_alone_is_closer_to_real_drives_than_disksim() {
 }
 
 #[test]
+fn drives_that_nothing_was_taken_from() {
+    for (name, _, bar_us) in oracle::UNSEEN {
+        let (drive, measured) = oracle::unseen(name);
+        let real: Vec<u64> = measured.iter().map(|request| request.response).collect();
+        let distance = demerit(&thinking(&drive, &measured), &real) / 1e3;
+        assert!(distance <= f64::from(bar_us), "{name}: {distance:.0} us from the drive, not {bar_us}");
+    }
+}
+
+#[test]
 fn all_measurements_and_all_outputs() {
     let Some(root) = oracle::whole_data() else {
         eprintln!("skipped: EVENKEEL_ORACLES does not name the whole data; the other tests use the excerpt");

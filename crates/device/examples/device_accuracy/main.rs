@@ -30,6 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut text = HEAD.to_owned();
     text.push_str("\n## Against real drives\n\n");
     real_drives(&mut text, &root, &results)?;
+    text.push_str("\n## Drives that nothing was taken from\n\n");
+    unseen(&mut text)?;
     text.push_str("\n## Against DiskSim\n\n");
     disksim(&mut text, &root)?;
     text.push_str("\n## Speed\n\n");
@@ -71,6 +73,29 @@ fn real_drives(text: &mut String, root: &Path, results: &Path) -> Result<(), Box
     text.push_str(&draws);
     text.push('\n');
     text.push_str(include_str!("real.md"));
+    Ok(())
+}
+
+/// The distances for drives with the parameters of DiskSim's files and nothing else.
+fn unseen(text: &mut String) -> Result<(), Box<dyn Error>> {
+    text.push_str(include_str!("unseen.md"));
+    text.push_str(
+        "\n| RMS distance, ms | requests | mean of the drive | DiskSim, as published | Evenkeel |\n",
+    );
+    text.push_str("|---|---:|---:|---:|---:|\n");
+    for (name, disksim_us, _) in oracle::UNSEEN {
+        let (drive, measured) = oracle::unseen(name);
+        let real: Vec<u64> = measured.iter().map(|request| request.response).collect();
+        let distance = demerit(&thinking(&drive, &measured), &real);
+        writeln!(
+            text,
+            "| {name} | {} | {:.3} | {:.3} | {:.3} |",
+            real.len(),
+            mean(&real) / 1e6,
+            f64::from(disksim_us) / 1e3,
+            distance / 1e6,
+        )?;
+    }
     Ok(())
 }
 

@@ -92,8 +92,12 @@ impl Controller {
         Start { read: free.max(now + read), write: free.max(now + write) }
     }
 
-    /// Serves a read of `sectors` from `lbn` that the drive takes up at `now`; when it is at the host.
+    /// Serves a read of `sectors` from `lbn` that the drive takes up at `now`; when it is reported.
     pub(super) fn read(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
+        self.read_to_host(now, lbn, sectors) + self.overheads.read_completion
+    }
+
+    fn read_to_host(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
         let overheads = self.overheads;
         let follows = self.last_end.replace(lbn + sectors) == Some(lbn);
         self.reads_in_sequence =
@@ -139,6 +143,10 @@ impl Controller {
 
     /// Serves a write of `sectors` to `lbn` that the drive takes up at `now`; when it is reported.
     pub(super) fn write(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
+        self.write_from_host(now, lbn, sectors) + self.overheads.write_completion
+    }
+
+    fn write_from_host(&mut self, now: u64, lbn: u64, sectors: u64) -> u64 {
         let overheads = self.overheads;
         let follows = self.last_end.replace(lbn + sectors) == Some(lbn);
         let search_ns = if follows || !self.cache.write_buffering { 0 } else { self.cache.search_ns };
@@ -200,17 +208,17 @@ impl Controller {
     /// A miss: `sectors` from `lbn` come off the medium.
     fn read_medium(&mut self, lbn: u64, sectors: u64, start: u64) -> u64 {
         if !self.cache.read && self.cache.read_ahead == ReadAhead::None {
-            return self.mechanism.read(start, lbn, sectors, start).host;
+            return self.mechanism.read(start, lbn, sectors, 0, start).host;
         }
         // A drive that looks for streams keeps a stream in one segment.
         let streams = self.cache.read_ahead_after > 0 && self.reads_in_sequence > 0;
         let continued = if streams { self.segments.ending_at(lbn) } else { None };
         let Some(segment) = continued.or_else(|| self.segments.take(lbn, false)) else {
-            return self.mechanism.read(start, lbn, sectors, start).host;
+            return self.mechanism.read(start, lbn, sectors, 0, start).host;
         };
         self.segments.touch(segment);
         let free = if self.cache.free_reads { self.passing_before(start, lbn) } else { 0 };
-        let times = self.mechanism.read(start, lbn, sectors, start);
+        let times = self.mechanism.read(start, lbn, sectors, 0, start);
         self.segments.extend(segment, lbn + sectors);
         self.segments.extend_back(segment, lbn - free);
         self.read_ahead(segment, lbn, sectors, times.medium);
@@ -227,7 +235,9 @@ impl Controller {
                 // The stream goes on; each of its sectors goes to the host as it comes in.
                 let mut reading = reading.clone();
                 reading.limit = reading.limit.max(end);
-                let mut host = bus + self.mechanism.bus_ns(sectors);
+                let all = self.mechanism.bus_ns(sectors);
+                let mut host = bus + all;
+                let mark = lbn + self.mechanism.read_mark(sectors);
                 next = reading.next;
                 while next < end {
                     let left = end - next;
@@ -239,6 +249,11 @@ impl Controller {
                     let behind_first = pass.after((done + 1) as u32) + self.mechanism.bus_ns(left);
                     let behind_last = medium + self.mechanism.bus_ns(left - count + 1);
                     host = host.max(behind_first).max(behind_last);
+                    if next < mark && mark <= next + count {
+                        let awaited = (done + mark - next) as u32;
+                        host =
+                            host.max(if mark == next + count { medium } else { pass.after(awaited) } + all);
+                    }
                     next += count;
                     reading.advance_to(next, medium);
                 }
@@ -249,7 +264,7 @@ impl Controller {
                 host
             }
             _ => {
-                let times = self.mechanism.read(start, next, end - next, bus + self.mechanism.bus_ns(held));
+                let times = self.mechanism.read(start, next, end - next, held, bus);
                 self.segments.extend(segment, end);
                 self.read_ahead(segment, lbn, sectors, times.medium);
                 times.host

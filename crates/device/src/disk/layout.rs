@@ -8,7 +8,7 @@
 //!
 //! Angles are counted in thousandths of a sector of the zone, so they are exact.
 
-use super::parameters::{ParameterError, Parameters, Zone};
+use super::parameters::{HeadOrder, ParameterError, Parameters, Zone};
 
 /// Parts of a sector in which angles are counted.
 pub const SECTOR_PARTS: u64 = 1_000;
@@ -38,6 +38,7 @@ pub struct Layout {
     zones: Vec<ZoneMap>,
     heads: u64,
     sectors: u64,
+    head_order: HeadOrder,
 }
 
 /// A zone, ready for the arithmetic.
@@ -94,13 +95,19 @@ impl Layout {
             let remedy = "correct it or the zones";
             return Err(ParameterError::value("capacity_sectors", problem, remedy));
         }
-        Ok(Self { zones, heads: parameters.heads.into(), sectors: parameters.capacity_sectors })
+        let (heads, sectors) = (parameters.heads.into(), parameters.capacity_sectors);
+        Ok(Self { zones, heads, head_order: parameters.head_order, sectors })
     }
 
     /// Sectors that can be addressed.
     #[must_use]
     pub fn sectors(&self) -> u64 {
         self.sectors
+    }
+
+    /// Sectors that the zones hold, which may be more.
+    pub(super) fn zone_sectors(&self) -> u64 {
+        self.zones.last().map_or(0, |zone| zone.first_lbn + zone.lbn_count)
     }
 
     /// The cylinder of a sector.
@@ -144,11 +151,16 @@ impl Layout {
         }
         let track = place / zone.sectors_per_track;
         let (cylinder, head) = (track / self.heads, track % self.heads);
+        let turns_back = match self.head_order {
+            HeadOrder::Forward => false,
+            HeadOrder::Serpentine => (zone.first_cylinder + cylinder) % 2 == 1,
+            HeadOrder::ZoneSerpentine => cylinder % 2 == 1,
+        };
         let skews = (head + (self.heads - 1) * cylinder) * zone.track_skew + cylinder * zone.cylinder_skew;
         let revolution = zone.sectors_per_track * SECTOR_PARTS;
         Extent {
             cylinder: (zone.first_cylinder + cylinder) as u32,
-            head: head as u32,
+            head: (if turns_back { self.heads - 1 - head } else { head }) as u32,
             sector: sector as u32,
             sectors_per_track: zone.sectors_per_track as u32,
             angle: (zone.offset + skews + sector * SECTOR_PARTS) % revolution,
@@ -175,7 +187,10 @@ impl ZoneMap {
         let cylinder_sectors = u64::from(zone.sectors_per_track) * u64::from(parameters.heads);
         let all = cylinders * cylinder_sectors;
         let range_cylinders = u64::from(parameters.spare_range_cylinders.unwrap_or(u32::MAX)).min(cylinders);
-        let range_sectors = range_cylinders * cylinder_sectors;
+        let range_sectors = match parameters.spare_range_tracks {
+            Some(tracks) => (u64::from(tracks) * u64::from(zone.sectors_per_track)).min(all),
+            None => range_cylinders * cylinder_sectors,
+        };
         if zone.spare_sectors >= range_sectors {
             let problem = format!("{} spares leave no room for data", zone.spare_sectors);
             let remedy = format!("give fewer than {range_sectors}");
@@ -195,7 +210,8 @@ impl ZoneMap {
             ParameterError::value(key("slipped"), problem, "sort them and name each once, counted from 0")
         })?;
         // Without spares anywhere the zone itself gets shorter; otherwise a range makes up for its own.
-        let shortens = zone.spare_sectors == 0 && parameters.spare_range_cylinders.is_none();
+        let ranges = parameters.spare_range_cylinders.or(parameters.spare_range_tracks);
+        let shortens = zone.spare_sectors == 0 && ranges.is_none();
         if let Some(slip) = slips.iter().find(|slip| !shortens && slip.shift > zone.spare_sectors) {
             let problem =
                 format!("spare range {} has more than its {} spares", slip.range, zone.spare_sectors);
@@ -305,10 +321,13 @@ mod tests {
             let per_cylinder = spt * u64::from(parameters.heads);
             let cylinders = u64::from(zone.cylinders.1 - zone.cylinders.0 + 1);
             let range = u64::from(parameters.spare_range_cylinders.unwrap_or(u32::MAX)).min(cylinders);
+            let range = parameters.spare_range_tracks.map_or(range * per_cylinder, |tracks| {
+                (u64::from(tracks) * spt).min(cylinders * per_cylinder)
+            });
             let mut reserved = zone.reserved_sectors;
             let mut start = 0;
             while start < cylinders * per_cylinder {
-                let end = (start + range * per_cylinder).min(cylinders * per_cylinder);
+                let end = (start + range).min(cylinders * per_cylinder);
                 let mut room = (end - start).saturating_sub(zone.spare_sectors);
                 for place in (start..end).filter(|place| !zone.slipped.contains(place)) {
                     if room == 0 {
@@ -319,8 +338,16 @@ mod tests {
                         reserved -= 1;
                         continue;
                     }
-                    let cylinder = zone.cylinders.0 + (place / per_cylinder) as u32;
-                    places.push((cylinder, (place % per_cylinder / spt) as u32, (place % spt) as u32));
+                    let within = (place / per_cylinder) as u32;
+                    let head = (place % per_cylinder / spt) as u32;
+                    let cylinder = zone.cylinders.0 + within;
+                    let back = match parameters.head_order {
+                        HeadOrder::Forward => false,
+                        HeadOrder::Serpentine => !cylinder.is_multiple_of(2),
+                        HeadOrder::ZoneSerpentine => !within.is_multiple_of(2),
+                    };
+                    let head = if back { parameters.heads - 1 - head } else { head };
+                    places.push((cylinder, head, (place % spt) as u32));
                 }
                 start = end;
             }
@@ -421,15 +448,22 @@ mod tests {
             heads in 1_u32..4,
             tracks in prop::collection::vec((1_u32..5, 1_u32..12, 0_u64..4, 0_u64..6), 1..4),
             range in prop::option::of(1_u32..4),
+            by_track: bool,
+            order in prop::sample::select(vec![HeadOrder::Forward, HeadOrder::Serpentine, HeadOrder::ZoneSerpentine]),
             slips in prop::collection::btree_set(0_u64..60, 0..4),
         ) {
             let mut drive = small();
-            (drive.heads, drive.spare_range_cylinders) = (heads, range);
+            (drive.heads, drive.head_order) = (heads, order);
+            let kind = if by_track { &mut drive.spare_range_tracks } else { &mut drive.spare_range_cylinders };
+            *kind = range;
             drive.zone.clear();
             let mut cylinder = 0;
             for (count, spt, reserved, spares) in tracks {
                 let all = u64::from(count * heads * spt);
-                let ranges = u64::from(range.unwrap_or(count).min(count)) * u64::from(heads * spt);
+                let ranges = match range.filter(|_| by_track) {
+                    Some(tracks) => u64::from(tracks.min(count * heads) * spt),
+                    None => u64::from(range.unwrap_or(count).min(count)) * u64::from(heads * spt),
+                };
                 let slipped: Vec<u64> = slips.iter().copied().filter(|slip| *slip < all).collect();
                 drive.zone.push(Zone {
                     reserved_sectors: reserved.min(all / 3),

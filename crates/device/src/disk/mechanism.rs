@@ -25,6 +25,7 @@ pub(super) struct Mechanism {
     /// Where the heads are, or to which track they are moving.
     pub(super) track: Track,
     bus_sector_ns: u64,
+    read_mark_permille: u64,
 }
 
 /// When a read is over, in nanoseconds.
@@ -53,6 +54,7 @@ impl Mechanism {
             arm: Arm::new(parameters),
             track: Track::default(),
             bus_sector_ns: parameters.bus.sector_ns,
+            read_mark_permille: parameters.bus.read_mark_permille.into(),
         }
     }
 
@@ -90,11 +92,19 @@ impl Mechanism {
         Positioning { seek_ns, rotation_ns: self.spindle.pass(arrival, extent).begin() - arrival }
     }
 
-    /// Reads `sectors` from `lbn`, moving the heads from `start` on, and sends them to the host over a
-    /// bus that is free from `bus` on.
-    pub(super) fn read(&mut self, start: u64, lbn: u64, sectors: u64, bus: u64) -> ReadTimes {
-        let mut times = ReadTimes { medium: start, host: bus + self.bus_ns(sectors) };
+    /// So many of the `sectors` of a read must be in the buffer before the bus takes them.
+    pub(super) fn read_mark(&self, sectors: u64) -> u64 {
+        sectors * self.read_mark_permille / 1_000
+    }
+
+    /// Reads `sectors` from `lbn`, moving the heads from `start` on, and sends them to the host behind `held`
+    /// sectors that the buffer has already, over a bus that is free from `bus` on.
+    pub(super) fn read(&mut self, start: u64, lbn: u64, sectors: u64, held: u64, bus: u64) -> ReadTimes {
+        let all = self.bus_ns(held + sectors);
+        let mut times = ReadTimes { medium: start, host: bus + all };
         let (mut lbn, mut left) = (lbn, sectors);
+        // Sectors that have yet to come off the medium before the transfer begins.
+        let mut awaited = self.read_mark(held + sectors).saturating_sub(held);
         while left > 0 {
             let extent = self.layout.extent(lbn, left);
             let pass = match left == sectors {
@@ -106,6 +116,11 @@ impl Mechanism {
             let behind_first = pass.after(1) + self.bus_ns(left);
             let behind_last = times.medium + self.bus_ns(left - count + 1);
             times.host = times.host.max(behind_first).max(behind_last);
+            if (1..=count).contains(&awaited) {
+                let come_in = if awaited == count { times.medium } else { pass.after(awaited as u32) };
+                times.host = times.host.max(come_in + all);
+            }
+            awaited = awaited.saturating_sub(count);
             lbn += count;
             left -= count;
         }
@@ -156,7 +171,7 @@ mod tests {
 
     #[test]
     fn reads_wait_for_their_sector_and_leave_over_the_bus() {
-        let read = |start, lbn, sectors| mechanism(|_| {}).read(start, lbn, sectors, start);
+        let read = |start, lbn, sectors| mechanism(|_| {}).read(start, lbn, sectors, 0, start);
         assert_eq!(read(0, 0, 1), ReadTimes { medium: MS, host: MS + 100_000 });
         assert_eq!(read(MS / 2, 2, 3), ReadTimes { medium: 5 * MS, host: 5 * MS + 100_000 });
         // The track ends after one sector; after the head switch, sector 0 has just gone.
@@ -168,8 +183,28 @@ mod tests {
     #[test]
     fn a_slow_bus_is_what_a_read_waits_for() {
         let mut slow = mechanism(|drive| drive.bus.sector_ns = 2 * MS);
-        assert_eq!(slow.read(0, 0, 3, 0), ReadTimes { medium: 3 * MS, host: 7 * MS });
-        assert_eq!(slow.read(10 * MS, 0, 3, 12 * MS).host, 18 * MS, "the bus was not free before");
+        assert_eq!(slow.read(0, 0, 3, 0, 0), ReadTimes { medium: 3 * MS, host: 7 * MS });
+        assert_eq!(slow.read(10 * MS, 0, 3, 0, 12 * MS).host, 18 * MS, "the bus was not free before");
+    }
+
+    #[test]
+    fn a_transfer_begins_when_enough_is_in_the_buffer() {
+        let host = |permille, sectors, held| {
+            let mut drive = mechanism(|drive| drive.bus.read_mark_permille = permille);
+            drive.read(0, 0, sectors, held, 0).host
+        };
+        assert_eq!(host(0, 8, 0), 8 * MS + 100_000);
+        assert_eq!(host(1_000, 8, 0), 8 * MS + 800_000);
+        assert_eq!(host(750, 8, 0), 8 * MS + 100_000, "six at 6 ms, but the last comes in at 8 ms");
+        let slow = |permille, held| {
+            let mut drive = mechanism(|drive| {
+                (drive.bus.read_mark_permille, drive.bus.sector_ns) = (permille, MS);
+            });
+            drive.read(0, 0, 8, held, 0).host
+        };
+        assert_eq!((slow(0, 0), slow(500, 0), slow(1_000, 0)), (9 * MS, 12 * MS, 16 * MS));
+        assert_eq!(slow(500, 4), 14 * MS, "six of twelve: two of those that come off the medium");
+        assert_eq!(slow(500, 8), 16 * MS, "half is there already");
     }
 
     #[test]
@@ -195,10 +230,17 @@ mod tests {
         bus: u64,
     ) -> ReadTimes {
         let mut times = ReadTimes { medium: start, host: bus };
+        let mut come_in = Vec::new();
         for lbn in lbn..lbn + sectors {
             let extent = mechanism.layout.extent(lbn, 1);
             times.medium = mechanism.go_on(times.medium, &extent, false).after(1);
-            times.host = times.host.max(times.medium) + mechanism.bus_sector_ns;
+            come_in.push(times.medium);
+        }
+        if let Some(last_awaited) = mechanism.read_mark(sectors).checked_sub(1) {
+            times.host = times.host.max(come_in[last_awaited as usize]);
+        }
+        for at in come_in {
+            times.host = times.host.max(at) + mechanism.bus_sector_ns;
         }
         times
     }
@@ -228,16 +270,17 @@ mod tests {
         #[test]
         fn whole_tracks_at_once_are_as_sector_by_sector(
             start in 0_u64..100 * MS, lbn in 0_u64..140, sectors in 1_u64..50, bus in 0_u64..120 * MS,
-            bus_sector in 0_u64..3 * MS, skew in 0_u64..10, slipped in prop::collection::btree_set(0_u64..200, 0..5),
+            bus_sector in 0_u64..3 * MS, skew in 0_u64..10, mark in 0_u32..=1_000, slipped in prop::collection::btree_set(0_u64..200, 0..5),
         ) {
             let build = || mechanism(|drive| {
                 drive.bus.sector_ns = bus_sector;
+                drive.bus.read_mark_permille = mark;
                 drive.zone[0].track_skew_sectors = Sectors(skew * 1_000);
                 drive.zone[0].cylinder_skew_sectors = Sectors(skew * 500);
                 drive.zone[0].slipped = slipped.iter().copied().collect();
                 drive.capacity_sectors = 190;
             });
-            let ours = build().read(start, lbn, sectors, bus);
+            let ours = build().read(start, lbn, sectors, 0, bus);
             let naive = read_sector_by_sector(&mut build(), start, lbn, sectors, bus);
             prop_assert_eq!(ours.medium, naive.medium);
             // Slipped sectors are gaps in the flow that the model leaves out of the bus's sum.

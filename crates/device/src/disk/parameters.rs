@@ -7,7 +7,7 @@ use super::layout::Layout;
 
 /// The largest number of cylinders, tracks in a cylinder or sectors on a track: above any drive, and
 /// small enough that no product of the model overflows.
-const COUNT_MAX: u64 = 1 << 20;
+pub(super) const COUNT_MAX: u64 = 1 << 20;
 /// The longest time that a single movement, overhead or sector may take, in nanoseconds.
 const NANOS_MAX: u64 = 4_000_000_000;
 
@@ -41,6 +41,12 @@ pub struct Parameters {
     /// If given, spares lie at the end of every so many cylinders instead of at the end of the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_range_cylinders: Option<u32>,
+    /// If given, spares lie at the end of every so many tracks; not beside `spare_range_cylinders`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_range_tracks: Option<u32>,
+    /// In which order blocks fill the tracks of a cylinder.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub head_order: HeadOrder,
     /// Time to switch from one head to another on the same cylinder.
     pub head_switch_ns: u64,
     /// Added to every movement of the heads before a write: writing asks for a steadier head.
@@ -90,12 +96,29 @@ pub enum Angle {
     Disksim,
 }
 
+/// In which order blocks fill the tracks of a cylinder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeadOrder {
+    /// From the first head to the last, on every cylinder.
+    #[default]
+    Forward,
+    /// From the last to the first on odd cylinders, so that the next cylinder begins on the same surface.
+    Serpentine,
+    /// The same, counting the cylinders of each zone from 0.
+    ZoneSerpentine,
+}
+
 /// The transfer between the drive's buffer and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// Time per sector.
     pub sector_ns: u64,
+    /// How much of a read, in thousandths of its sectors, is in the buffer before its transfer begins: its first
+    /// sector unless given, 1000 for all of it. Drives wait so that they need not give up the bus in between.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub read_mark_permille: u32,
 }
 
 /// Command overheads, by what the command is and what the one before it was. DIXtrac measures them so
@@ -119,6 +142,12 @@ pub struct Overheads {
     pub write_miss_after_read: u64,
     /// A write to the medium, after a write.
     pub write_miss_after_write: u64,
+    /// From the last sector of a read at the host to its report.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub read_completion: u64,
+    /// From the last sector of a write to its report.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub write_completion: u64,
 }
 
 /// How far the drive goes on reading after a read is served.
@@ -343,6 +372,7 @@ impl Parameters {
         range("resettle_ns", self.resettle_ns.unwrap_or(0), 0, NANOS_MAX)?;
         range("cache.search_ns", self.cache.search_ns, 0, NANOS_MAX)?;
         range("bus.sector_ns", self.bus.sector_ns, 0, NANOS_MAX)?;
+        range("bus.read_mark_permille", self.bus.read_mark_permille.into(), 0, 1_000)?;
         for (key, value) in self.overhead_ns.named() {
             range(&format!("overhead_ns.{key}"), value, 0, NANOS_MAX)?;
         }
@@ -350,6 +380,13 @@ impl Parameters {
         self.validate_cache()?;
         if let Some(cylinders) = self.spare_range_cylinders {
             range("spare_range_cylinders", cylinders.into(), 1, COUNT_MAX)?;
+        }
+        if let Some(tracks) = self.spare_range_tracks {
+            range("spare_range_tracks", tracks.into(), 1, COUNT_MAX)?;
+            if self.spare_range_cylinders.is_some() {
+                let problem = "spare ranges are counted in cylinders already";
+                return Err(ParameterError::value("spare_range_tracks", problem, "keep one of the two"));
+            }
         }
         for (index, zone) in self.zone.iter().enumerate() {
             let key = format!("zone[{index}].sectors_per_track");
@@ -396,7 +433,7 @@ impl Parameters {
 impl Overheads {
     /// The overheads with their keys.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("read_hit_after_read", self.read_hit_after_read),
             ("read_hit_after_write", self.read_hit_after_write),
@@ -406,6 +443,8 @@ impl Overheads {
             ("write_hit_after_write", self.write_hit_after_write),
             ("write_miss_after_read", self.write_miss_after_read),
             ("write_miss_after_write", self.write_miss_after_write),
+            ("read_completion", self.read_completion),
+            ("write_completion", self.write_completion),
         ]
     }
 }
@@ -484,6 +523,10 @@ pub(super) mod tests {
         assert!(refused(|d| d.cache.read = true).starts_with("cache.segments: "));
         assert!(refused(|d| d.zone[0].sectors_per_track = 0).starts_with("zone[0].sectors_per_track: "));
         assert!(refused(|d| d.zone.clear()).starts_with("capacity_sectors: "));
+        assert!(refused(|d| d.bus.read_mark_permille = 1_001).starts_with("bus.read_mark_permille: "));
+        assert!(refused(|d| d.spare_range_tracks = Some(0)).starts_with("spare_range_tracks: "));
+        let both = refused(|d| (d.spare_range_tracks, d.spare_range_cylinders) = (Some(1), Some(1)));
+        assert!(both.starts_with("spare_range_tracks: spare ranges are counted in cylinders"), "{both}");
         assert!(refused(|d| d.spare_range_cylinders = Some(0)).starts_with("spare_range_cylinders: "));
     }
 

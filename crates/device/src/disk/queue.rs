@@ -158,7 +158,7 @@ mod tests {
         lbns.iter().enumerate().for_each(|(token, lbn)| queue.push(command(token, *lbn), &mechanism));
         let (mut now, mut taken) = (0, Vec::new());
         while let Some(command) = queue.take(from_now(now), &mechanism) {
-            now = mechanism.read(now, command.lbn, 1, now).medium;
+            now = mechanism.read(now, command.lbn, 1, 0, now).medium;
             taken.push(command.lbn);
         }
         taken
@@ -243,7 +243,7 @@ mod tests {
                 prop_assert_eq!(taken.token as usize, expected);
                 waiting.retain(|(token, _)| *token != expected);
                 last = (mechanism.layout.cylinder(taken.lbn), taken.lbn, taken.token + 1);
-                now = mechanism.read(now, taken.lbn, 1, now).medium;
+                now = mechanism.read(now, taken.lbn, 1, 0, now).medium;
             }
             prop_assert_eq!(queue.len(), 0);
         }
