@@ -140,7 +140,7 @@ fn each_policy_takes_its_own_keys() {
                 "map = \"m\", policy = \"offline\", placement = \"missing.placement\"",
             ),
             "",
-            "store.s.hybrid.placement: missing.placement:1:1: cannot read the placement: No such file",
+            "store.s.hybrid.placement: missing.placement:1:1: cannot read the file: No such file",
         ),
         (
             both.replace("map = \"m\"", "map = \"m\", policy = \"arc\", placement = \"p\""),

@@ -7,15 +7,12 @@
 //! Source of the scheme: Jain 2008, sections 3.3.1 and 4.2.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_strict::{ConfigError, Item, Problem, Report, Table, document};
 use evenkeel_tiering::Cluster;
 
-use super::ShownBytes;
 use super::sections::read_path;
 
 /// The largest placement that is read: some seven million clusters.
@@ -62,17 +59,7 @@ impl Placement {
     /// # Errors
     /// If it cannot be read, is larger than 64 MiB, or has problems.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let refused = |message: String| {
-            let problem = Problem { span: 0..0, key: String::new(), message, remedy: REMEDY.to_owned() };
-            ConfigError { file: path.to_owned(), text: String::new(), problems: vec![problem] }
-        };
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(PLACEMENT_BYTES_MAX + 1).read_to_string(&mut text))
-            .map_err(|error| refused(format!("cannot read the placement: {error}")))?;
-        if text.len() as u64 > PLACEMENT_BYTES_MAX {
-            return Err(refused(format!("the file is larger than {}", ShownBytes(PLACEMENT_BYTES_MAX))));
-        }
+        let text = evenkeel_strict::file::read_up_to(path, PLACEMENT_BYTES_MAX, REMEDY)?;
         Self::parse(&text, path)
     }
 }
