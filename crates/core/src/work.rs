@@ -169,10 +169,21 @@ mod tests {
         }
     }
 
+    /// One class or two, with a limit or without.
     fn slo(flow: u32, turn: u32) -> Slo {
         let (burst, rate) = (u64::from(1 + flow % 32), u64::from(10 + (flow + turn) % 91));
         let latency = Span::from_millis(u64::from(1 + flow % 50));
-        Slo::guaranteed(Envelope::new(Cost::requests(burst), Rate::per_second(rate), latency).unwrap())
+        let class = |burst, latency| Envelope::new(burst, Rate::per_second(rate), latency).unwrap();
+        let inner = class(Cost::requests(burst), latency);
+        let slo = match flow % 5 {
+            1 => Slo::nested(&[inner, class(Cost::requests(2 * burst), latency + latency)]).unwrap(),
+            _ => Slo::guaranteed(inner),
+        };
+        if flow % 7 == 2 {
+            slo.with_limit(Rate::per_second(1_000 + u64::from(turn % 3))).unwrap()
+        } else {
+            slo
+        }
     }
 
     /// Under every scheduler, and within a group: a change costs a few steps for each doubling of the flows.

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use common::request;
+use common::schedulers::{KINDS, scheduler};
+use common::{request, slo};
+use evenkeel_core::sched::fairio::FairioConfig;
 use evenkeel_core::*;
 
 /// How a device serves: `servers` at once, and how long a service takes with `n` requests at the device.
@@ -131,4 +133,68 @@ fn it_stays_within_its_bounds_and_says_what_is_wrong_with_them() {
     let [one, two] = [1, 2].map(|depth| NonZeroU32::new(depth).unwrap());
     assert_eq!(DepthControl::new(two, one, Span::from_millis(1)).err(), Some(DepthError::EmptyRange));
     assert_eq!(DepthControl::new(one, two, Span::ZERO).err(), Some(DepthError::ZeroWindow));
+}
+
+/// An engine whose depth is chosen, four flows that always have sixteen requests outstanding, one of them in the
+/// background, and four servers of 1 ms give or take a half: the depth held longest in the second half of
+/// eight seconds, and requests served in it.
+fn drive_engine(kind: usize) -> (u32, usize) {
+    let fairio = FairioConfig { load_threshold: 1, ..FairioConfig::new(Span::from_millis(20), 4) };
+    let mut control = control(1, 64, 100);
+    let mut engine = Engine::new(scheduler(kind, fairio), control.depth());
+    let promises = [slo(4, 500, 500), slo(4, 1_000, 500), slo(4, 100, 500), Slo::background()];
+    for (flow, slo) in (0..).zip(promises) {
+        engine.handle_input(Time::ZERO, Input::Add(FlowId(flow), slo)).unwrap();
+    }
+    let (mut now, mut seed, mut served) = (0, 1_u64, 0);
+    let mut free_at = [0_u64; 4];
+    let mut store: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();
+    let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+    for id in 0..64 {
+        engine.handle_input(Time::ZERO, Input::Arrival(request(id, id as usize % 4, 1_000))).unwrap();
+    }
+    while now < 8_000 * MS {
+        let at = Time::from_nanos(now);
+        while let Some(output) = engine.poll_output(at) {
+            match output {
+                Output::Submit(Submission { ticket, request }) => {
+                    seed =
+                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let server = (0..4).min_by_key(|server| free_at[*server]).unwrap();
+                    free_at[server] = free_at[server].max(now) + steady(0, seed >> 33);
+                    store.push(Reverse((free_at[server], ticket.to_bits(), request.flow.0 as usize)));
+                }
+                Output::Reply(record) => {
+                    served += usize::from(now > 4_000 * MS);
+                    if let Some(depth) = control.handle_record(at, &record) {
+                        engine.set_depth(depth);
+                    }
+                }
+            }
+        }
+        let wake = engine.poll_timeout().map_or(u64::MAX, Time::as_nanos);
+        let next = store.peek().map_or(u64::MAX, |Reverse((done, ..))| *done).min(wake);
+        if now > 4_000 * MS {
+            *held.entry(engine.depth()).or_default() += next - now;
+        }
+        let done = store.peek().is_some_and(|Reverse((done, ..))| *done == next);
+        now = next;
+        if !done {
+            engine.handle_input(Time::from_nanos(now), Input::Timeout).unwrap();
+        } else if let Some(Reverse((_, ticket, flow))) = store.pop() {
+            let completion = Completion::new(Ticket::from_bits(ticket), Outcome::Done);
+            engine.handle_input(Time::from_nanos(now), Input::Completion(completion)).unwrap();
+            engine.handle_input(Time::from_nanos(now), Input::Arrival(request(now, flow, 1_000))).unwrap();
+        }
+    }
+    (held.into_iter().max_by_key(|(_, nanos)| *nanos).unwrap().0, served)
+}
+
+#[test]
+fn it_finds_the_depth_under_every_scheduler() {
+    for kind in 0..KINDS {
+        let (depth, served) = drive_engine(kind);
+        assert!((3..=6).contains(&depth), "scheduler {kind}: {depth}");
+        assert!(served > 4 * 4_000 * 85 / 100, "scheduler {kind}: {served} of 16000");
+    }
 }

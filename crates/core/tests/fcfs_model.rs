@@ -1,7 +1,10 @@
 //! FCFS against a queue: the same order, whatever is promised.
 
+mod common;
+
 use std::collections::VecDeque;
 
+use common::{arrive, dispatch};
 use evenkeel_core::sched::fcfs::Fcfs;
 use evenkeel_core::sched::{Arrival, Decision};
 use evenkeel_core::{
@@ -49,4 +52,32 @@ proptest! {
             prop_assert_eq!(fcfs.backlog(FlowId(flow)), waiting);
         }
     }
+}
+
+/// The worked example of docs/schedulers/fcfs.md: 1000 IOPS, a bully with 128 requests outstanding, a tenant
+/// ⟨1, 200/s, 50 ms⟩ that sends one every 5 ms. The first takes 129 ms, and none is in time.
+#[test]
+fn a_bully_makes_every_request_of_the_tenant_late() {
+    const BULLY: usize = 0;
+    const TENANT: usize = 1;
+    let mut fcfs = Fcfs::new();
+    fcfs.configure(Time::ZERO, FlowId(0), &Slo::background()).unwrap();
+    fcfs.configure(Time::ZERO, FlowId(1), &common::slo(1, 200, 50)).unwrap();
+    (0..128).for_each(|id| arrive(&mut fcfs, Time::ZERO, id, BULLY));
+    let mut took = Vec::new();
+    for milli in 0..1_000 {
+        let now = Time::from_millis(milli);
+        if milli % 5 == 0 {
+            arrive(&mut fcfs, now, 10_000 + milli, TENANT);
+        }
+        // What goes now is done in a millisecond, and then the bully sends its next.
+        let served = dispatch(&mut fcfs, now).unwrap();
+        if served.request.flow == FlowId(1) {
+            took.push(milli + 1 - (served.request.id.0 - 10_000));
+        } else {
+            arrive(&mut fcfs, now, 20_000 + milli, BULLY);
+        }
+    }
+    assert_eq!(took[0], 129);
+    assert!(took.len() > 100 && took.iter().all(|millis| *millis > 50), "{took:?}");
 }
