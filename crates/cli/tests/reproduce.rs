@@ -1,6 +1,7 @@
 //! `evenkeel reproduce` and `evenkeel play` as users run them.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
@@ -21,7 +22,9 @@ fn root() -> PathBuf {
 
 #[test]
 fn quick_experiments_give_the_same_bytes_twice() {
+    let begun = Instant::now();
     let (code, first, error) = evenkeel(&["reproduce", "--quick", "--json"]);
+    assert!(begun.elapsed() < Duration::from_secs(60), "took {:?}", begun.elapsed());
     assert!(code == 0 || code == 1, "{error}");
     let (_, second, _) = evenkeel(&["reproduce", "--quick", "--json", "--threads", "1"]);
     assert!(first == second, "two runs differ");
