@@ -18,7 +18,7 @@ const EXIT_CODES: &str = "Exit codes:
   1  some check does not; each is named, with by how much
   2  an experiment could not be run, or the command line is wrong
 
-docs/results/reproduction.md is the book of the results. Two runs give the same JSON.";
+docs/results/papers/reproduction.md is the book of the results. Two runs give the same JSON, live ones aside.";
 
 /// Options of `evenkeel reproduce`.
 #[derive(Debug, Args)]

@@ -16,11 +16,28 @@ pub(super) fn run(
     job: &str,
     seconds: u64,
 ) -> io::Result<Measured> {
-    let file = folder.join(format!("{export}.fio"));
+    let target = format!("ioengine=nbd\nuri=nbd+unix:///{export}?socket={}\nsize=32m\n", socket.display());
+    start(folder, export, &target, job, seconds)
+}
+
+/// Runs the job file `job` on the files in `data` for `seconds`; what its operations were like. Past the page cache, as in
+/// the paper the files are more than fit memory.
+pub(super) fn run_on_files(
+    folder: &Path,
+    data: &Path,
+    name: &str,
+    job: &str,
+    seconds: u64,
+) -> io::Result<Measured> {
+    let target =
+        format!("ioengine=psync\ndirectory={}\nfilename_format=$jobnum.$filenum\ndirect=1\n", data.display());
+    start(folder, name, &target, job, seconds)
+}
+
+fn start(folder: &Path, name: &str, target: &str, job: &str, seconds: u64) -> io::Result<Measured> {
+    let file = folder.join(format!("{name}.fio"));
     let global = format!(
-        "[global]\nioengine=nbd\nuri=nbd+unix:///{export}?socket={}\nthread=1\ntime_based=1\nruntime={seconds}\n\
-         group_reporting=1\nrandseed=7\nsize=32m\n\n{job}",
-        socket.display()
+        "[global]\n{target}thread=1\ntime_based=1\nruntime={seconds}\ngroup_reporting=1\nrandseed=7\n\n{job}"
     );
     std::fs::write(&file, global)?;
     let started = Command::new("fio")
@@ -56,7 +73,13 @@ fn parse(output: &[u8]) -> Option<Measured> {
         sum_ms += count * latency.unwrap_or(0.0) / 1e6;
     }
     let mean_ms = if requests > 0.0 { sum_ms / requests } else { f64::NAN };
-    Some(Measured { iops: requests / seconds, mean_ms, late_ms: 0.0, latencies_us: Vec::new() })
+    Some(Measured {
+        iops: requests / seconds,
+        mean_ms,
+        late_ms: 0.0,
+        latencies_us: Vec::new(),
+        sent_us: Vec::new(),
+    })
 }
 
 /// `job_runtime` is the sum over threads where they are reported as a group.

@@ -11,6 +11,7 @@
 
 use evenkeel_experiments::Experiment;
 
+mod files;
 mod fio;
 mod nested;
 mod pclock;

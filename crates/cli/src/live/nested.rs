@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context) -> Result<Study, ExperimentError> {
                         twin / 10.0,
                         "%",
                     )
-                    .because(&rig::disturbance(&pairs)),
+                    .because(&format!("{} {}", rig::disturbance(&pairs), as_sent(pair))),
                 );
                 table.push(vec![
                     part.to_owned(),
@@ -194,6 +194,21 @@ fn held(part: &str, scheduler: &str, pair: &Pair, live: f64, bound: f64, swept: 
             ),
         ),
     }
+}
+
+/// What a twin of what was really sent says, and how much of the live distribution lies at the bound.
+fn as_sent(pair: &Pair) -> String {
+    let latencies = &pair.live.latencies_us;
+    let up_to = |us: u64| latencies.partition_point(|it| *it <= us);
+    let late_us = (pair.live.late_ms * 1e3) as u64;
+    let near = up_to(INNERMOST_US + late_us) - up_to(INNERMOST_US.saturating_sub(late_us));
+    let resent = pair.resent.as_ref().and_then(|it| it.within_latency).unwrap_or(f64::NAN);
+    format!(
+        "A twin of what was sent, at the instants at which it was, has {} %. Of the {} live latencies {} are within that time of 20 ms",
+        number(100.0 * resent),
+        latencies.len(),
+        near
+    )
 }
 
 fn within(pair: &Pair) -> f64 {

@@ -60,6 +60,8 @@ pub(crate) struct Played {
     pub(crate) latencies_us: Vec<u64>,
     /// By how much the latest request was sent after its instant.
     pub(crate) late_us_max: u64,
+    /// When each request was really sent, in us from the start.
+    pub(crate) sent_us: Vec<u64>,
     /// From the first request to the last reply.
     pub(crate) lasted: Duration,
 }
@@ -80,7 +82,13 @@ impl Played {
         // What came within the duration; a backlog is answered after it.
         let lasted = self.lasted.max(duration).as_secs_f64();
         let late_ms = self.late_us_max as f64 / 1e3;
-        Measured { iops: done as f64 / lasted, mean_ms, late_ms, latencies_us: self.latencies_us }
+        Measured {
+            iops: done as f64 / lasted,
+            mean_ms,
+            late_ms,
+            latencies_us: self.latencies_us,
+            sent_us: self.sent_us,
+        }
     }
 
     /// The mean latency; 0 if nothing was done.
@@ -116,9 +124,9 @@ pub(crate) fn play(
         let (shared, count) = (&slots, &answered);
         let receiver = scope.spawn(move || receive_all(&mut client, shared, count, start));
         let sent = send_all(&mut sender, requests, size, &slots, start);
-        if let Ok((sent, _)) = &sent {
+        if let Ok((sent_us, _)) = &sent {
             let last = Instant::now();
-            while answered.load(Ordering::Acquire) < *sent
+            while answered.load(Ordering::Acquire) < sent_us.len() as u64
                 && last.elapsed() < LAST_REPLIES
                 && !receiver.is_finished()
             {
@@ -128,7 +136,8 @@ pub(crate) fn play(
         let lasted = start.elapsed();
         closer.close();
         let received = receiver.join().map_err(|_| io::Error::other("the receiver panicked"))?;
-        let ((sent, late_us_max), (mut latencies_us, refused)) = (sent?, received?);
+        let ((sent_us, late_us_max), (mut latencies_us, refused)) = (sent?, received?);
+        let sent = sent_us.len() as u64;
         let open = sent - refused - latencies_us.len() as u64;
         if open > 0 {
             return Err(io::Error::other(format!(
@@ -136,24 +145,24 @@ pub(crate) fn play(
             )));
         }
         latencies_us.sort_unstable();
-        Ok(Played { sent, refused, latencies_us, late_us_max, lasted })
+        Ok(Played { sent, refused, latencies_us, late_us_max, sent_us, lasted })
     })
 }
 
-/// Sends each request at its instant; how many there were, and how late the latest was, in us.
+/// Sends each request at its instant; when each was sent and how late the latest was, in us.
 fn send_all(
     sender: &mut Sender,
     requests: impl Iterator<Item = io::Result<TraceRequest>>,
     size: u64,
     slots: &[Slot],
     start: Instant,
-) -> io::Result<(u64, u64)> {
-    let (mut sent, mut late_us_max) = (0_u64, 0);
+) -> io::Result<(Vec<u64>, u64)> {
+    let (mut sent_us, mut late_us_max) = (Vec::new(), 0);
     for request in requests {
         let request = request?;
         let due = Duration::from_nanos(request.at.since(Time::ZERO).as_nanos());
         thread::sleep((start + due).saturating_duration_since(Instant::now()));
-        let cookie = sent % slots.len() as u64;
+        let cookie = (sent_us.len() % slots.len()) as u64;
         let slot = &slots[cookie as usize];
         while slot.busy.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
@@ -170,9 +179,9 @@ fn send_all(
         slot.busy.store(true, Ordering::Release);
         sender.send(&header, payload)?;
         late_us_max = late_us_max.max(now.saturating_sub(microseconds(due)));
-        sent += 1;
+        sent_us.push(now);
     }
-    Ok((sent, late_us_max))
+    Ok((sent_us, late_us_max))
 }
 
 fn header(request: &TraceRequest, cookie: u64, size: u64) -> RequestHeader {

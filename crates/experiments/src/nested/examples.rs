@@ -103,6 +103,12 @@ pub(super) fn example_3(context: &Context) -> Result<Study, ExperimentError> {
             single / 2.0,
             "IOPS",
         ))
+        .check(Check::at_most(
+            "Graded, not interrupted, at any capacity from here on: less",
+            nested,
+            single - 1.0,
+            "IOPS",
+        ))
         .check(Check::that(
             "Graded, on 100 IOPS no good request is late",
             at_100 == 0,

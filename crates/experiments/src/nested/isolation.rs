@@ -107,6 +107,7 @@ pub(super) fn bad_region(_context: &Context) -> Result<Study, ExperimentError> {
                 number(calm)
             );
             study.check(Check::near(law, after, calm, 3.0, "%"));
+            study.check(Check::at_most(format!("{name}: W1 is late until"), late_until, 701.0, "s"));
             let law =
                 format!("{name}: what W1 is promised, 330 of 700 requests, is in time in the violation");
             study.check(Check::at_least(law, during, 100.0 * 330.0 / 700.0 - 1.0, "%"));
