@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use evenkeel_core::admission::Binding;
@@ -27,11 +27,14 @@ const CUT_SHORT: u8 = 130;
 /// How often to look whether a store's thread has ended by itself.
 const WATCH: Duration = Duration::from_millis(500);
 
+/// Signals that come within so long are one.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
+
 const EXIT_CODES: &str = "Exit codes:
   0    ended on SIGTERM or SIGINT; everything in flight was answered and synced
   1    could not start, or not end cleanly; the message says why
   2    the configuration is wrong, or the command line
-  130  a second signal cut the shutdown short";
+  130  a second signal, a second or more after the first, cut the shutdown short";
 
 /// Options of `evenkeel serve`.
 #[derive(Debug, Args)]
@@ -92,12 +95,7 @@ pub(crate) fn run(args: &ServeArgs) -> u8 {
     }
     announce(&server, &config, args.json);
     wait_for_stop(&server, &signals);
-    // A second signal ends the process at once.
-    thread::spawn(move || {
-        if signals.recv().is_ok() {
-            std::process::exit(i32::from(CUT_SHORT));
-        }
-    });
+    cut_short_by(signals);
     finish(&server.shutdown(), args.json)
 }
 
@@ -134,6 +132,19 @@ fn signals() -> io::Result<mpsc::Receiver<i32>> {
         }
     })?;
     Ok(receiver)
+}
+
+/// A second signal ends the process at once, unless it comes right behind the first: `timeout`, for one, sends to its
+/// child and then to its group, and means one.
+fn cut_short_by(signals: mpsc::Receiver<i32>) {
+    let first = Instant::now();
+    thread::spawn(move || {
+        while signals.recv().is_ok() {
+            if first.elapsed() >= SAME_SIGNAL {
+                std::process::exit(i32::from(CUT_SHORT));
+            }
+        }
+    });
 }
 
 fn wait_for_stop(server: &Server, signals: &mpsc::Receiver<i32>) {

@@ -1,6 +1,7 @@
 //! SIGTERM: stops accepting, finishes what is in flight, syncs, exits 0.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::common::client::{Client, READ, Request, WRITE};
 use crate::common::{MIB, Server, volume};
@@ -49,6 +50,39 @@ fn receive(client: &mut Client) {
     if cookie >= 100 {
         client.read_data(4096).expect("the data of a read");
     }
+}
+
+/// So many writes, 10 ms of the device's time each, of which one has been answered.
+fn busy(server: &Server, writes: u64) -> Client {
+    let mut client = Client::open(&server.socket(), "db").expect("a client");
+    for slot in 0..writes {
+        let write = Request { cookie: slot, ..Request::new(WRITE, slot * 4096, 4096) };
+        client.send(write, &[1; 4096]).expect("sent");
+    }
+    receive(&mut client);
+    client
+}
+
+/// `timeout` sends its signal to the gateway and then to the gateway's group.
+#[test]
+fn a_signal_that_comes_twice_is_one() {
+    let mut server = Server::start(16 * MIB, &(STORE.to_owned() + &volume("db", 0, 16)));
+    let mut client = busy(&server, 32);
+    server.begin_shutdown();
+    server.begin_shutdown();
+    (1..32).for_each(|_| receive(&mut client));
+    let status = server.wait();
+    assert_eq!(status.code(), Some(0), "{status}\n{}", server.stderr());
+}
+
+#[test]
+fn a_later_signal_cuts_the_shutdown_short() {
+    let mut server = Server::start(16 * MIB, &(STORE.to_owned() + &volume("db", 0, 16)));
+    let _client = busy(&server, 1_000);
+    server.begin_shutdown();
+    std::thread::sleep(Duration::from_millis(1_500));
+    server.begin_shutdown();
+    assert_eq!(server.wait().code(), Some(130), "{}", server.stderr());
 }
 
 #[test]

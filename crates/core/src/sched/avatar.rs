@@ -101,9 +101,12 @@ impl Regulated {
     /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
     fn release_of(&self, arrived: Time, cost: Cost) -> Time {
         let needed = grains_of(cost.min(self.envelope.burst())) - self.tokens.grains();
-        let rate = u128::from(self.envelope.rate().as_millis());
-        let wait = u128::try_from(needed).map_or(0, |needed| needed.div_ceil(rate));
-        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        let rate = self.envelope.rate().as_millis();
+        let wait = match u64::try_from(needed) {
+            Ok(needed) => needed.div_ceil(rate),
+            Err(_) if needed <= 0 => 0,
+            Err(_) => u64::try_from(needed.unsigned_abs().div_ceil(rate.into())).unwrap_or(u64::MAX),
+        };
         arrived.max(self.tokens.refilled() + Span::from_nanos(wait))
     }
 

@@ -305,6 +305,9 @@ impl PClock {
 
     /// If the next background request goes before a head with this finish tag: when it is due.
     fn background_due(&mut self, finish: u128) -> Option<Time> {
+        if !self.lends() {
+            return None;
+        }
         let next = self.fair.next()?;
         let cost = self.flows[next.index()].queue.front(&self.slab)?.request.cost;
         let (flows, share) = (&self.flows, self.spare.background_share().as_u16());
