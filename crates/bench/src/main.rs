@@ -34,7 +34,7 @@ enum What {
         /// What is measured.
         #[arg(value_enum)]
         load: Kind,
-        /// How many slices of 10 000 requests are timed.
+        /// How many slices are timed, of 10 000 requests or eight of each flow; fewer if that is beyond four million.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         slices: u32,
     },
@@ -136,18 +136,28 @@ fn steps(scheduler: Boxed, flows: u32, kind: Kind) -> Box<dyn FnMut(u64)> {
     Box::new(move |count| (0..count).for_each(|_| load.step()))
 }
 
-const SLICE: u64 = 10_000;
+/// Requests of a slice, at the least.
+const SLICE_MIN: u64 = 10_000;
+
+/// Turns of each flow in a slice. Schedulers with reservations have times in which everything goes by reservation and
+/// times in which everything goes by weight, turn about; a slice has several of both.
+const TURNS: u64 = 8;
+
+/// So many requests are enough, in three slices at the least.
+const REQUESTS_MAX: u64 = 4_000_000;
 
 /// Every flow has its turn several times before the first slice: tables have grown, promises are used up.
 fn time(step: &mut dyn FnMut(u64), flows: u32, slices: u32) -> String {
     step(100_000.max(3 * u64::from(flows)));
+    let slice = SLICE_MIN.max(TURNS * u64::from(flows));
+    let slices = u64::from(slices).min((REQUESTS_MAX / slice).max(3));
     let calls = counting::calls();
     let mut nanos: Vec<f64> = Vec::with_capacity(slices as usize);
     let own_calls = counting::calls() - calls;
     for _ in 0..slices {
         let start = Instant::now();
-        step(SLICE);
-        nanos.push(start.elapsed().as_nanos() as f64 / SLICE as f64);
+        step(slice);
+        nanos.push(start.elapsed().as_nanos() as f64 / slice as f64);
     }
     let allocations = counting::calls() - calls - own_calls;
     nanos.sort_by(f64::total_cmp);
