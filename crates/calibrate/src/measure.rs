@@ -17,7 +17,7 @@ use crate::target::{Access, Target};
 const SLICES_PER_LOOK: usize = 8;
 /// Completions without which nothing is known.
 const COMPLETIONS_MIN: u64 = 10;
-/// Requests in a slice below which it is too short to judge a course by.
+/// Requests in a slice, or bursts of them, below which it is too short to judge a course by.
 const COUNT_MIN: f64 = 8.0;
 /// The longest wait for those, and for what is outstanding at the end.
 const PATIENCE: Span = Span::from_millis(60_000);
@@ -326,10 +326,12 @@ impl Run {
     }
 
     /// The rates of slices long enough to judge a course by: where only a request or two falls into each
-    /// slice, their numbers alternate by chance, so slices are put together until they hold several.
+    /// slice, their numbers alternate by chance, so slices are put together until they hold several. What completes
+    /// at once counts as one: it falls into a slice as a whole.
     fn countable(&self) -> Vec<f64> {
         let per_slice = self.completed as f64 / self.rates.len().max(1) as f64;
-        let together = (COUNT_MIN / per_slice.max(f64::MIN_POSITIVE)).ceil().clamp(1.0, 1e9) as usize;
+        let count_min = COUNT_MIN * f64::from(self.together.max(1));
+        let together = (count_min / per_slice.max(f64::MIN_POSITIVE)).ceil().clamp(1.0, 1e9) as usize;
         self.rates.chunks_exact(together).map(crate::statistics::mean_of).collect()
     }
 
