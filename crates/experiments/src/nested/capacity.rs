@@ -136,7 +136,9 @@ fn real(study: &mut Study, folder: &Path) -> Result<(), ExperimentError> {
                 study.note(format!("{name} is left out: {error}"));
             }
             Err(error) => {
-                study.note(format!("{name} is left out: {error}"));
+                // It names the file by its path on this machine.
+                let said = error.to_string().replace(&format!("{}/", folder.display()), "");
+                study.note(format!("Left out: {said}"));
             }
         }
     }
