@@ -18,8 +18,8 @@
 //! after another, which is what a heap of pointers or positions spends its time on. A new key ends its way
 //! up at the first match that it neither wins nor used to win: for a key behind most others, soon.
 //!
-//! A flow that is taken out leaves its slot as it is, *vacant*, until the heap is asked for its smallest key
-//! and that is the winner, or another flow is taken out. A client that sends its next request when it has
+//! The winner that is taken out leaves its slot as it is, *vacant*, until the heap is asked for its smallest key
+//! and that is still the winner. A client that sends its next request when it has
 //! been served puts it into the vacant slot: one way up for both, instead of two.
 //!
 //! **Exactness.** The order is that of (tag, sequence), to the last bit. Tags have 128 bits; a slot has the
@@ -119,6 +119,18 @@ impl Match {
         lesser(lesser(self.slot(0), self.slot(1)), lesser(self.slot(2), self.slot(3)))
     }
 
+    /// Who wins, now that `new` has been put into `slot`, the place of `flow` or of a winner that it was; `None` if
+    /// that is `winner` as before. Only if the winner itself has changed are the others looked at.
+    #[inline(always)]
+    fn winner_after(&self, slot: usize, new: u128, flow: FlowId, winner: u128) -> Option<u128> {
+        work::steps(1);
+        if flow_of(winner) == flow {
+            Some(lesser(new, self.least_besides(slot)))
+        } else {
+            (new < winner).then_some(new)
+        }
+    }
+
     /// The least of all slots but `slot`: it does not wait for what is about to be written there.
     #[inline(always)]
     fn least_besides(&self, slot: usize) -> u128 {
@@ -150,6 +162,12 @@ impl Origin {
         fits.then(|| {
             tag << (SEQUENCE_BITS + FLOW_BITS) | u128::from(sequence) << FLOW_BITS | u128::from(flow.0)
         })
+    }
+
+    /// The largest slot with a tag of at most `tag`, which is not below the origin, that is not empty.
+    fn last_slot(&self, tag: u128) -> u128 {
+        let offset = (tag - self.tag).min((1 << TAG_BITS) - 2);
+        offset << (SEQUENCE_BITS + FLOW_BITS) | ((1 << (SEQUENCE_BITS + FLOW_BITS)) - 1)
     }
 
     fn key(&self, slot: u128) -> Key {
@@ -215,6 +233,73 @@ impl FlowHeap {
         Some((self.origin.key(self.winner), flow_of(self.winner)))
     }
 
+    /// Moves every flow with a tag of at most `tag` into `other`, with the key that `key_of` gives it there, and names
+    /// the first one in `other` then. One that moves alone and would be first stays, and is named: who serves it
+    /// at once looks for it in both.
+    #[inline]
+    pub(crate) fn release_up_to(
+        &mut self,
+        tag: u128,
+        other: &mut Self,
+        key_of: impl Fn(FlowId, Key) -> Key,
+    ) -> Option<FlowId> {
+        let best = other.peek();
+        if let Some((key, flow)) = self.peek()
+            && key.tag <= tag
+        {
+            if !self.is_alone_up_to(tag) {
+                self.take_up_to(tag, |flow, key| other.set(flow, key_of(flow, key)));
+                return other.peek().map(|(_, flow)| flow);
+            }
+            let key = key_of(flow, key);
+            if best.is_none_or(|(best, _)| key.is_before(best)) {
+                return Some(flow);
+            }
+            self.remove(flow);
+            other.set(flow, key);
+        }
+        best.map(|(_, flow)| flow)
+    }
+
+    /// Whether nothing but what [`FlowHeap::peek`] has just named has a tag of at most `tag`. Only looks, for less than
+    /// it costs to take the first one out; may deny it without need where keys are whole ones.
+    fn is_alone_up_to(&self, tag: u128) -> bool {
+        let mut others = EMPTY;
+        let mut index = flow_of(self.winner).index();
+        for level in &self.levels {
+            let Some(contest) = level.get(index / ARITY) else { return false };
+            work::steps(1);
+            others = lesser(others, contest.least_besides(index));
+            index /= ARITY;
+        }
+        others = lesser(others, self.finalists[(index + 1) % FINALISTS]);
+        self.exact.is_empty() & (is_empty(others) | (self.origin.key(others).tag > tag))
+    }
+
+    /// Takes out every flow with a tag of at most `tag`, by number. Those that are side by side share the way up.
+    fn take_up_to(&mut self, tag: u128, mut each: impl FnMut(FlowId, Key)) {
+        while let Some((key, flow)) = self.exact.peek()
+            && key.tag <= tag
+        {
+            self.exact.remove(flow);
+            each(flow, key);
+        }
+        self.make_room();
+        self.vacate();
+        let (origin, winner) = (self.origin, self.winner);
+        if !is_empty(winner) && origin.key(winner).tag <= tag {
+            let last = origin.last_slot(tag);
+            for (index, finalist) in self.finalists.iter_mut().enumerate() {
+                if *finalist <= last {
+                    *finalist = take(&mut self.levels, index, last, &mut |slot| {
+                        each(flow_of(slot), origin.key(slot))
+                    });
+                }
+            }
+            self.winner = lesser(self.finalists[0], self.finalists[1]);
+        }
+    }
+
     /// Inserts `flow`, or gives it a new key.
     #[inline]
     pub(crate) fn set(&mut self, flow: FlowId, key: Key) {
@@ -243,14 +328,13 @@ impl FlowHeap {
     }
 
     fn remove_any(&mut self, flow: FlowId) -> bool {
+        if self.vacant == flow.0 {
+            return false;
+        }
         let leaf = self.levels.first().and_then(|leaves| leaves.get(flow.index() / ARITY));
         match leaf {
             Some(leaf) if !is_empty(leaf.slot(flow.index())) => {
-                if self.vacant == flow.0 {
-                    return false;
-                }
-                self.vacate();
-                self.vacant = flow.0;
+                self.write(flow, EMPTY);
                 true
             }
             _ if self.exact.is_empty() => false,
@@ -277,20 +361,24 @@ impl FlowHeap {
         if flow_of(self.winner) == flow {
             return self.write_winner(flow, new);
         }
+        let Some((leaves, levels)) = self.levels.split_first_mut() else { return };
         let mut index = flow.index();
-        for level in &mut self.levels {
-            let Some(contest) = level.get_mut(index / ARITY) else { return };
-            work::steps(1);
-            let others = contest.least_besides(index);
-            let decided = others < lesser(contest.slot(index), new);
-            contest.put(index, new);
-            if decided {
+        let Some(mut contest) = leaves.get_mut(index / ARITY) else { return };
+        contest.put(index, new);
+        for level in levels {
+            let Some(above) = level.get_mut(index / ARITY / ARITY) else { return };
+            let Some(winner) = contest.winner_after(index, new, flow, above.slot(index / ARITY)) else {
                 return;
-            }
-            new = lesser(new, others);
+            };
+            new = winner;
             index /= ARITY;
+            above.put(index, new);
+            contest = above;
         }
-        self.play_final(index, new);
+        let finalist = self.finalists[index / ARITY % FINALISTS];
+        if let Some(winner) = contest.winner_after(index, new, flow, finalist) {
+            self.play_final(index / ARITY, winner);
+        }
     }
 
     /// The same for the flow that has won all its matches: each of them is decided anew.
@@ -422,6 +510,26 @@ fn rewrite(levels: &mut [Vec<Match>], index: usize, change: &mut impl FnMut(u128
     level[index].winner()
 }
 
+/// Empties every slot up to `last`, below and in the match `index` of the last of `levels`, hands what was in those of the
+/// lowest level to `each`, and returns who wins the match now. Looks only at matches in which there is such a slot.
+fn take(levels: &mut [Vec<Match>], index: usize, last: u128, each: &mut impl FnMut(u128)) -> u128 {
+    let Some((level, below)) = levels.split_last_mut() else { return EMPTY };
+    work::steps(1);
+    for slot in 0..ARITY {
+        let old = level[index].slot(slot);
+        if old <= last {
+            let new = if below.is_empty() {
+                each(old);
+                EMPTY
+            } else {
+                take(below, index * ARITY + slot, last, each)
+            };
+            level[index].put(slot, new);
+        }
+    }
+    level[index].winner()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -483,6 +591,46 @@ mod tests {
                 }
             }
             prop_assert_eq!(heap.peek(), least(&model));
+        }
+
+        /// What is due goes over to another heap with another key, all of it but one that would be first there and
+        /// goes alone; the first one of both is named. With keys of any size, and entries that are vacant.
+        #[test]
+        fn what_is_due_goes_over(
+            steps in prop::collection::vec((0_u32..40, 0_u8..5, 0_u128..64, 0_u32..122, 0_u128..64), 0..300),
+        ) {
+            let (mut heaps, mut models) = ([FlowHeap::default(), FlowHeap::default()], [Model::new(), Model::new()]);
+            heaps.iter_mut().for_each(|heap| heap.cover(40));
+            for (sequence, (flow, what, tag, shift, other_tag)) in steps.into_iter().enumerate() {
+                let ([due, other], [due_model, other_model]) = (&mut heaps, &mut models);
+                let key = Key { tag: tag << shift, sequence: sequence as u64 };
+                let key_of = |flow: FlowId, key: Key| Key { tag: other_tag ^ u128::from(flow.0), ..key };
+                match what {
+                    0 | 1 if !other_model.contains_key(&flow) => step(due, due_model, flow, Some(key)),
+                    2 => {
+                        let (heap, model) = if sequence % 2 == 0 { (due, due_model) } else { (other, other_model) };
+                        let first = least(model).map_or(flow, |(_, first)| first.0);
+                        prop_assert_eq!(heap.remove(FlowId(first)), model.remove(&first).is_some());
+                    }
+                    3 | 4 => {
+                        let moving: Vec<_> = due_model.iter().filter(|(_, due)| due.tag <= key.tag).collect();
+                        let goes = moving.into_iter().map(|(flow, due)| (*flow, key_of(FlowId(*flow), *due)));
+                        let mut after = other_model.clone();
+                        after.extend(goes);
+                        let first = least(&after).map(|(_, first)| first);
+                        prop_assert_eq!(due.release_up_to(key.tag, other, key_of), first);
+                        let stayed = first.filter(|first| due_model.contains_key(&first.0) && due.remove(*first));
+                        if let Some(flow) = stayed {
+                            other.set(flow, after[&flow.0]);
+                        }
+                        due_model.retain(|flow, _| !after.contains_key(flow));
+                        *other_model = after;
+                        prop_assert_eq!(other.peek(), least(other_model));
+                        prop_assert_eq!(due.peek(), least(due_model));
+                    }
+                    _ => {}
+                }
+            }
         }
 
         /// So it does with keys of any size: in slots, with a base that moves, and in the exact heap.

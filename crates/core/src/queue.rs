@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The slab grows to the load's high-water mark and then no operation allocates. A node is at most
-//! 88 bytes (asserted below), and the slab has room for a 64th more of them; a queue is 12.
+//! 80 bytes (asserted below), and the slab has room for a 64th more of them; a queue is 12.
 
 use alloc::vec::Vec;
 
@@ -23,18 +23,27 @@ const NONE: u32 = u32::MAX;
 /// The most requests that can wait at once: links are 32 bits wide.
 pub(crate) const WAITING_MAX: usize = NONE as usize;
 
-/// A request that waits. Packed, because the tag would otherwise align it to 16 bytes and cost it 8.
+/// A request that waits.
+///
+/// Field by field, and no two of them in the order in which [`Request`] and [`Arrival`] have them: a request that has
+/// just been written would otherwise be copied in wider words than it was written in, and wait until all of it
+/// has left the store buffer. Packed, because the tag would otherwise align it to 16 bytes and cost it 8.
 #[derive(Clone, Copy, Debug)]
-#[repr(Rust, packed(8))]
+#[repr(C, packed(4))]
 pub(crate) struct Waiting {
     /// The scheduler's tag, whatever it means to it.
     pub(crate) tag: u128,
     /// Its place in the order of all arrivals.
     pub(crate) sequence: u64,
-    pub(crate) request: Request,
-    pub(crate) arrived: Time,
+    pub(crate) cost: Cost,
+    id: RequestId,
     /// What was promised and the class, packed: see [`Waiting::new`].
     promise: u64,
+    offset: u64,
+    pub(crate) arrived: Time,
+    length: u32,
+    pub(crate) flow: FlowId,
+    operation: Operation,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +53,7 @@ struct Node {
 }
 
 const _: () =
-    assert!(size_of::<Node>() <= 88, "a waiting request takes at most 96 bytes, with room for growing");
+    assert!(size_of::<Node>() <= 80, "a waiting request takes at most 96 bytes, with room for growing");
 
 /// A queue within a [`Slab`]. Every method takes the slab: they must belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +87,14 @@ impl Waiting {
         let nanos = arrival.promise.map_or(0, Span::as_nanos).min(PROMISE_MAX);
         let class = arrival.class.map_or(0, |class| u64::from(class) + 1);
         let promise = class << PROMISE_BITS | nanos;
-        let request = without_padding(arrival.request);
-        Self { tag, sequence, request, arrived: arrival.arrived, promise }
+        let Request { id, flow, operation, offset, length, cost } = arrival.request;
+        Self { tag, sequence, cost, id, promise, offset, arrived: arrival.arrived, length, flow, operation }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn request(&self) -> Request {
+        let Self { id, flow, operation, offset, length, cost, .. } = *self;
+        Request { id, flow, operation, offset, length, cost }
     }
 
     pub(crate) fn promise(&self) -> Option<Span> {
@@ -95,21 +110,13 @@ impl Waiting {
     #[inline(always)]
     pub(crate) fn dispatch(&self, finish_tag: Option<Time>) -> Dispatch {
         Dispatch {
-            request: without_padding(self.request),
+            request: self.request(),
             arrival: self.arrived,
             finish_tag,
             promise: self.promise(),
             class: self.class(),
         }
     }
-}
-
-/// A copy field by field. As a whole it would be copied with its padding, in words across what has just been
-/// written in smaller ones, and wait for it.
-#[inline(always)]
-const fn without_padding(request: Request) -> Request {
-    let Request { id, flow, operation, offset, length, cost } = request;
-    Request { id, flow, operation, offset, length, cost }
 }
 
 impl Default for Slab {
@@ -155,16 +162,14 @@ impl Node {
         waiting: Waiting {
             tag: 0,
             sequence: 0,
-            request: Request {
-                id: RequestId(0),
-                flow: FlowId(0),
-                operation: Operation::Read,
-                offset: 0,
-                length: 0,
-                cost: Cost::ZERO,
-            },
-            arrived: Time::ZERO,
+            cost: Cost::ZERO,
+            id: RequestId(0),
             promise: 0,
+            offset: 0,
+            arrived: Time::ZERO,
+            length: 0,
+            flow: FlowId(0),
+            operation: Operation::Read,
         },
         next: NONE,
     };
@@ -207,8 +212,7 @@ impl Fifo {
         self.length -= 1;
         node.next = slab.free;
         slab.free = index;
-        let Waiting { tag, sequence, request, arrived, promise } = node.waiting;
-        Some(Waiting { tag, sequence, request: without_padding(request), arrived, promise })
+        Some(node.waiting)
     }
 
     /// The oldest.
@@ -264,7 +268,7 @@ mod tests {
                     queues[which].push(&mut slab, waiting(id));
                     model[which].push_back(id);
                 } else {
-                    let taken = queues[which].pop(&mut slab).map(|w| w.request.id.0);
+                    let taken = queues[which].pop(&mut slab).map(|w| w.request().id.0);
                     prop_assert_eq!(taken, model[which].pop_front());
                 }
                 most = most.max(model.iter().map(VecDeque::len).sum::<usize>());

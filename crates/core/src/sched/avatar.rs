@@ -61,7 +61,8 @@ pub struct RateControlled {
     flows: Vec<Regulated>,
     /// Heads that SARC has released, by deadline.
     released: FlowHeap,
-    /// Heads that it holds back, by instant of release; they are in `spare` too.
+    /// Heads that it holds back, by instant of release; they are in `spare` too, and stay there
+    /// when they are released.
     held: FlowHeap,
     spare: FairShare,
     now: Time,
@@ -121,24 +122,33 @@ impl Regulated {
 }
 
 impl RateControlled {
-    /// Takes the head of `flow` out of wherever it is; whether it was released.
-    fn leave(&mut self, flow: FlowId) -> bool {
-        let was_released = self.released.remove(flow);
-        if !was_released && self.held.remove(flow) {
-            self.spare.withdraw(flow);
-        }
-        was_released
+    /// Takes the head of `flow` out of wherever it is.
+    fn leave(&mut self, flow: FlowId) {
+        self.released.remove(flow);
+        self.held.remove(flow);
+        self.spare.withdraw(flow);
     }
 
-    /// SARC's release of what is due. Each head is held at most once per arrival, dispatch or change of
-    /// parameters, so this is an amortised O(log flows) per call.
-    fn release(&mut self) {
-        while let Some((key, flow)) = self.held.peek()
-            && key.tag <= u128::from(self.now.as_nanos())
-        {
-            self.leave(flow);
-            let tag = self.flows[flow.index()].deadline().as_nanos().into();
-            self.released.set(flow, Key { tag, sequence: key.sequence });
+    /// SARC's release of what is due; names the released head with the earliest deadline. Each head is held at
+    /// most once per arrival, dispatch or change of parameters, so this is an amortised O(log flows) per call.
+    /// The last one to be released stays where it is if it goes at once.
+    fn release(&mut self) -> Option<FlowId> {
+        let flows = &self.flows;
+        self.held.release_up_to(self.now.as_nanos().into(), &mut self.released, |flow, release| Key {
+            tag: flows[flow.index()].deadline().as_nanos().into(),
+            ..release
+        })
+    }
+
+    /// The flow that gets spare capacity next. What has been released since it was entered is found and dropped
+    /// here, if ever; mostly its flow has another head before.
+    fn next_spare(&mut self) -> Option<FlowId> {
+        loop {
+            let flow = self.spare.next()?;
+            if self.flows[flow.index()].release > self.now {
+                return Some(flow);
+            }
+            self.spare.withdraw(flow);
         }
     }
 }
@@ -193,13 +203,15 @@ impl Discipline for RateControlled {
     }
 
     fn next(&mut self) -> Option<FlowId> {
-        self.release();
-        self.released.peek().map(|(_, flow)| flow).or_else(|| self.spare.next())
+        self.release().or_else(|| self.next_spare())
     }
 
     fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
         let regulated = &mut self.flows[flow.index()];
-        let finish = if self.released.remove(flow) {
+        let finish = if regulated.release <= self.now {
+            if !self.released.remove(flow) {
+                self.held.remove(flow);
+            }
             regulated.charge(served.cost);
             Some(regulated.deadline())
         } else {

@@ -276,7 +276,7 @@ impl Cello {
     /// Whether the next interactive request can go before all real-time ones without making them late.
     fn has_slack(&mut self) -> bool {
         let head = self.interactive.next().and_then(|id| self.flows[id.index()].queue.front(&self.slab));
-        let cost = head.map_or(0, |head| u128::from(head.request.cost.as_millis()));
+        let cost = head.map_or(0, |head| u128::from(head.cost.as_millis()));
         let share = &self.shares[Class::RealTime as usize];
         let behind = share.cost.min(share.left).unsigned_abs();
         let done = u128::from(self.now.as_nanos()) + self.pace.time_for(cost + behind);
@@ -292,7 +292,7 @@ impl Cello {
         let id = next?;
         let flow = &mut self.flows[id.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
-        let cost = waiting.request.cost;
+        let cost = waiting.cost;
         let deadline = u64::try_from(flow.deadline_of(&waiting)).unwrap_or(u64::MAX);
         let deadline = (class == Class::RealTime).then_some(Time::from_nanos(deadline));
         match class {
@@ -329,8 +329,7 @@ impl Scheduler for Cello {
         if old != Some(class) {
             flow.virtual_finish = 0;
             let (queue, mut cost) = (flow.queue, 0);
-            queue
-                .for_each_mut(&mut self.slab, |waiting| cost += i128::from(waiting.request.cost.as_millis()));
+            queue.for_each_mut(&mut self.slab, |waiting| cost += i128::from(waiting.cost.as_millis()));
             self.move_backlog(old, class, queue.len(), cost);
             self.leave(id);
             self.settle(id);

@@ -181,7 +181,7 @@ impl<R: StartRule> EarliestDue<R> {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.cost, flow.weight, successor);
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
@@ -216,7 +216,7 @@ impl<R: StartRule> EarliestDue<R> {
             *flow = Flow { role, queue: flow.queue, ..Flow::ABSENT };
             let (queue, mut behind) = (flow.queue, 0);
             queue.for_each_mut(&mut self.slab, |waiting| {
-                behind = flow.stamp(now, stored_now, waiting.request.cost, behind);
+                behind = flow.stamp(now, stored_now, waiting.cost, behind);
                 waiting.tag = behind;
             });
         }

@@ -358,13 +358,13 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish = self.fair.serve(waiting.cost, flow.weight, successor);
         Some(waiting)
     }
 
     fn serve_background(&mut self) -> Decision {
         let Some(waiting) = self.pop_background() else { return Decision::Idle };
-        self.flows[waiting.request.flow.index()].outstanding += 1;
+        self.flows[waiting.flow.index()].outstanding += 1;
         self.clock.enter();
         Decision::Dispatch(waiting.dispatch(None))
     }

@@ -76,7 +76,7 @@ impl Scheduler for Fcfs {
 
     fn poll_dispatch(&mut self, _now: Time) -> Decision {
         let Some(waiting) = self.queue.pop(&mut self.slab) else { return Decision::Idle };
-        if let Ok(backlog) = self.backlog_mut(waiting.request.flow) {
+        if let Ok(backlog) = self.backlog_mut(waiting.flow) {
             *backlog -= 1;
         }
         Decision::Dispatch(waiting.dispatch(None))

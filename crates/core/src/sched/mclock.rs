@@ -240,7 +240,7 @@ impl MClock {
         let shares = if flow.role == Role::Reserved { &mut self.shares } else { &mut self.background };
         shares.mark();
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
-        let (cost, due) = (waiting.request.cost, flow.reservation.due());
+        let (cost, due) = (waiting.cost, flow.reservation.due());
         if by_reservation {
             flow.reservation.charge(cost);
         }

@@ -150,7 +150,7 @@ impl Nested {
 
     /// Classifies and queues a request of a guaranteed flow: `waiting.tag` is when it counts as arrived.
     fn enqueue_guaranteed(&mut self, waiting: Waiting, known: Option<u8>) {
-        let id = waiting.request.flow;
+        let id = waiting.flow;
         let flow = &mut self.flows[id.index()];
         let known = known.filter(|class| *class < flow.classes);
         let level = match known {
@@ -169,7 +169,7 @@ impl Nested {
     }
 
     fn enqueue_background(&mut self, waiting: Waiting) {
-        let id = waiting.request.flow;
+        let id = waiting.flow;
         let flow = &mut self.flows[id.index()];
         flow.background.push(&mut self.slab, waiting);
         if flow.background.len() == 1 {
@@ -190,7 +190,7 @@ impl Nested {
 
     fn serve_excess(&mut self) -> Option<Decision> {
         let waiting = self.excess.pop(&mut self.slab)?;
-        self.flows[waiting.request.flow.index()].waiting -= 1;
+        self.flows[waiting.flow.index()].waiting -= 1;
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
 
@@ -198,7 +198,7 @@ impl Nested {
         let flow = &mut self.flows[self.fair.next()?.index()];
         let waiting = flow.background.pop(&mut self.slab)?;
         let successor = flow.background.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish.0 = self.fair.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.fair.serve(waiting.cost, flow.weight, successor);
         flow.waiting -= 1;
         Some(Decision::Dispatch(waiting.dispatch(None)))
     }
@@ -318,7 +318,7 @@ impl Flow {
     /// The class that the request reaches at `now`; its cost is taken.
     fn classify(&mut self, now: Time, waiting: &Waiting) -> Option<&mut Level> {
         let classes = &mut self.levels[..usize::from(self.classes)];
-        let class = class_of(classes.iter_mut().map(|level| &mut level.bucket), now, waiting.request.cost)?;
+        let class = class_of(classes.iter_mut().map(|level| &mut level.bucket), now, waiting.cost)?;
         classes.get_mut(usize::from(class))
     }
 

@@ -270,7 +270,7 @@ impl PClock {
 
     /// The guaranteed `id` has a head with this start; counts it as started if it is. `follows` if
     /// there is an entry in `by_start` of a request of the flow before it.
-    #[inline]
+    #[inline(always)]
     fn note_start(&mut self, id: FlowId, start: Key, follows: bool) {
         let now = start.tag <= self.stored_now();
         if let Role::Guaranteed(promise) = &mut self.flows[id.index()].role {
@@ -309,7 +309,7 @@ impl PClock {
             return None;
         }
         let next = self.fair.next()?;
-        let cost = self.flows[next.index()].queue.front(&self.slab)?.request.cost;
+        let cost = self.flows[next.index()].queue.front(&self.slab)?.cost;
         let (flows, share) = (&self.flows, self.spare.background_share().as_u16());
         let due = self.lending.draw(cost, |flow| flows[flow.index()].loan(share))?;
         // Background wins a tie. All loans of one synchronization tie with the first heads of their
@@ -328,7 +328,7 @@ impl PClock {
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
         if let Role::Background(share) = &mut flow.role {
-            share.virtual_finish.0 = self.fair.serve(waiting.request.cost, share.weight, successor);
+            share.virtual_finish.0 = self.fair.serve(waiting.cost, share.weight, successor);
         }
         if self.fair.next().is_none() {
             self.lending.close();
@@ -387,7 +387,7 @@ impl PClock {
             let mut behind = 0;
             let queue = flow.queue;
             queue.for_each_mut(&mut self.slab, |waiting| {
-                behind = flow.stamp(now, stored_now, waiting.request.cost, behind);
+                behind = flow.stamp(now, stored_now, waiting.cost, behind);
                 waiting.tag = behind;
             });
         }

@@ -153,7 +153,7 @@ impl Rbfq {
         let shares = if flow.role == Role::Reserved { &mut self.shares } else { &mut self.background };
         shares.mark();
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
-        let cost = waiting.request.cost;
+        let cost = waiting.cost;
         match local {
             Some(_) => flow.reservation.charge(cost),
             None => {

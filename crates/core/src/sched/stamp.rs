@@ -74,6 +74,7 @@ impl<Rest: Copy + Default> Stamper<Rest> {
 
     /// UpdateNumtokens and ComputeTags: the start tag of a request of `cost` that arrives now, not
     /// before `behind`, the tag of the request in front of it.
+    #[inline(always)]
     pub(crate) fn stamp(&mut self, now: Time, stored_now: u128, cost: Cost, behind: u128) -> u128 {
         if self.bucket.arrive(now, cost) {
             self.overrun = false;

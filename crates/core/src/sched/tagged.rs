@@ -101,7 +101,7 @@ const _: () = assert!(size_of::<Flow>() <= 48, "room for a discipline's tags wit
 
 impl Head {
     fn of(waiting: &Waiting) -> Self {
-        Self { cost: waiting.request.cost, tag: waiting.tag, sequence: waiting.sequence }
+        Self { cost: waiting.cost, tag: waiting.tag, sequence: waiting.sequence }
     }
 
     /// Ordered by `tag`, then by arrival.
@@ -165,7 +165,7 @@ impl<D: Discipline> Tagged<D> {
         self.discipline.admit(self.now, id, envelope, slo);
         let (queue, now, discipline) = (flow.queue, self.now, &mut self.discipline);
         queue.for_each_mut(&mut self.slab, |waiting| {
-            waiting.tag = discipline.stamp(now, id, waiting.request.cost);
+            waiting.tag = discipline.stamp(now, id, waiting.cost);
         });
         if let Some(head) = self.head(id) {
             self.discipline.enter(id, head);
@@ -201,7 +201,7 @@ impl<D: Discipline> Tagged<D> {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish.0 = self.background.serve(waiting.request.cost, flow.weight, successor);
+        flow.virtual_finish.0 = self.background.serve(waiting.cost, flow.weight, successor);
         Decision::Dispatch(waiting.dispatch(None))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  by_start   not eligible, S > V:   [ S flow | S flow | ... ]
-//!                  │ V has reached S: moves over, once for each request
+//!                  │ V has reached S: moves over, once for each request, but for one that goes at once
 //!                  v
 //!  by_finish  eligible, S ≤ V:       [ F flow | F flow | ... ]   smallest: dispatched next
 //!
@@ -175,18 +175,17 @@ impl Discipline for EligibleFirst {
             let (first, _) = self.by_start.peek()?;
             self.virtual_now = self.virtual_now.max(first.tag);
         }
-        while let Some((key, flow)) = self.by_start.peek()
-            && key.tag <= self.virtual_now
-        {
-            self.by_start.remove(flow);
-            let tag = self.tags[flow.index()].finish.0;
-            self.by_finish.set(flow, Key { tag, ..key });
-        }
-        self.by_finish.peek().map(|(_, flow)| flow)
+        let tags = &self.tags;
+        self.by_start.release_up_to(self.virtual_now, &mut self.by_finish, |flow, start| Key {
+            tag: tags[flow.index()].finish.0,
+            ..start
+        })
     }
 
     fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
-        self.by_finish.remove(flow);
+        if !self.by_finish.remove(flow) {
+            self.by_start.remove(flow);
+        }
         self.latest_finish = self.latest_finish.max(self.tags[flow.index()].finish.0);
         self.virtual_now = self.virtual_now.saturating_add(self.virtual_pace.charge(served.cost));
         if let Some(head) = successor {
