@@ -242,7 +242,7 @@ impl PClock {
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, start));
         if flow.queue.len() == 1 {
             self.by_finish.set(id, Key { tag: flow.finish_of(start), sequence: self.sequence });
-            self.note_start(id, Key { tag: start, sequence: self.sequence }, false);
+            self.note_start(id, Key { tag: start, sequence: self.sequence }, start <= stored_now, false);
             self.enter_lending(id);
         }
         self.sequence += 1;
@@ -268,16 +268,15 @@ impl PClock {
         }
     }
 
-    /// The guaranteed `id` has a head with this start; counts it as started if it is. `follows` if
+    /// The guaranteed `id` has a head with this start, which is not later than now if `started`. `follows` if
     /// there is an entry in `by_start` of a request of the flow before it.
     #[inline(always)]
-    fn note_start(&mut self, id: FlowId, start: Key, follows: bool) {
-        let now = start.tag <= self.stored_now();
+    fn note_start(&mut self, id: FlowId, start: Key, started: bool, follows: bool) {
         if let Role::Guaranteed(promise) = &mut self.flows[id.index()].role {
-            promise.stamper.rest.started = now;
+            promise.stamper.rest.started = started;
         }
-        self.started += usize::from(now);
-        if !now && !follows {
+        self.started += usize::from(started);
+        if !started && !follows {
             self.by_start.set(id, start);
         }
     }
@@ -347,7 +346,7 @@ impl PClock {
         let was_started = self.forget_start(id);
         if let Some((start, finish)) = successor {
             self.by_finish.set(id, Key { tag: finish, ..start });
-            self.note_start(id, start, !was_started);
+            self.note_start(id, start, start.tag <= self.stored_now(), !was_started);
         } else {
             self.by_finish.remove(id);
             if !was_started {
@@ -396,7 +395,7 @@ impl PClock {
             let start = Key { tag: head.tag, sequence: head.sequence };
             self.by_finish.set(id, Key { tag: flow.finish_of(start.tag), ..start });
             self.forget_start(id);
-            self.note_start(id, start, false);
+            self.note_start(id, start, start.tag <= stored_now, false);
             self.enter_lending(id);
         }
     }

@@ -82,6 +82,7 @@ impl Lending {
     }
 
     /// `flow` has become busy: it lends from the next synchronization on.
+    #[inline(always)]
     pub(crate) fn enter(&mut self, flow: FlowId) {
         let flow = flow.0;
         if self.first != NONE {
@@ -92,6 +93,7 @@ impl Lending {
     }
 
     /// `flow` has become idle, or must not lend before the next synchronization.
+    #[inline(always)]
     pub(crate) fn withdraw(&mut self, flow: FlowId) {
         if !self.lenders.remove(flow) {
             self.unlink(flow.0);
@@ -139,6 +141,7 @@ impl Lending {
         self.bank = Cost::from_millis(self.bank.as_millis().saturating_sub(cost.as_millis()));
     }
 
+    #[inline(always)]
     fn unlink(&mut self, flow: u32) {
         let Link { previous, next } = self.resting[flow as usize];
         if next == flow {
