@@ -124,6 +124,8 @@ pub enum InputError {
 pub struct Engine {
     scheduler: Box<dyn Scheduler + Send>,
     flows: Vec<Option<Flow>>,
+    /// Judge flows of several classes, by flow number; as long as the last one of these needs.
+    cascades: Vec<Option<Box<Cascade>>>,
     groups: Groups,
     /// Of flows that have ever come with counts: those of their waiting requests, in order of arrival.
     counts: BTreeMap<FlowId, VecDeque<Elsewhere>>,
@@ -138,17 +140,17 @@ pub struct Engine {
     now: Time,
 }
 
-/// A configured flow.
+/// A configured flow, on a cache line of its own.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Flow {
     slo: Slo,
-    /// Judges a flow of one class by its σ and ρ: every arrival takes its cost, as pClock has it.
+    /// Judges a flow of one class by its σ and ρ: every arrival takes its cost, as pClock has it. At rest for a flow
+    /// of several classes: [`Engine::cascades`].
     meter: Level,
-    /// Judges a flow of several classes, and then the meter is at rest.
-    cascade: Option<Box<Cascade>>,
 }
 
-const _: () = assert!(size_of::<Option<Flow>>() <= 72, "an idle flow stays small");
+const _: () = assert!(size_of::<Option<Flow>>() <= 64, "an idle flow stays small");
 
 /// A place at the store.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +178,7 @@ impl Engine {
         let mut engine = Self {
             scheduler,
             flows: Vec::new(),
+            cascades: Vec::new(),
             groups: Groups::default(),
             counts: BTreeMap::new(),
             slots: Vec::new(),
@@ -348,8 +351,10 @@ impl Engine {
             successor.configure(now, flow, slo)?;
         }
         for (flow, known) in (0..).map(FlowId).zip(&self.flows) {
-            if let Some(known) = known {
-                known.show_buckets(|buckets| successor.adopt(now, flow, buckets));
+            match (self.cascades.get(flow.index()), known) {
+                (Some(Some(cascade)), _) => successor.adopt(now, flow, cascade.buckets()),
+                (_, Some(known)) => successor.adopt(now, flow, &[known.bucket()]),
+                _ => {}
             }
         }
         let mut moved = 0;
@@ -442,7 +447,12 @@ impl Engine {
         let known = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
         let known = known.ok_or(ConfigureError::UnknownFlow(flow))?;
         let mut meter = known.meter;
-        let class = known.judge(&mut meter, now, request.cost).filter(|_| arrived == now);
+        let mut cascade = self.cascades.get_mut(flow.index()).and_then(Option::as_mut);
+        let class = match &cascade {
+            Some(cascade) => cascade.class_at(now, request.cost),
+            None => known.judge(&mut meter, now, request.cost),
+        };
+        let class = class.filter(|_| arrived == now);
         let promise = class.and_then(|class| known.slo.classes().get(usize::from(class)));
         let promise = promise.map(|envelope| envelope.latency());
         let arrival = Arrival { request, arrived, promise, class };
@@ -450,7 +460,10 @@ impl Engine {
             Some(elsewhere) => self.scheduler.on_arrival_counted(now, arrival, elsewhere)?,
             None => self.scheduler.on_arrival(now, arrival)?,
         }
-        known.settle(meter, now, request.cost);
+        known.meter = meter;
+        if let Some(cascade) = &mut cascade {
+            cascade.classify(now, request.cost);
+        }
         if elsewhere.is_some() || !self.counts.is_empty() {
             self.count(flow, elsewhere);
         }
@@ -501,9 +514,22 @@ impl Engine {
         }
         self.scheduler.configure(now, flow, &slo)?;
         table::cover(&mut self.flows, flow.index() + 1, None);
+        self.configure_cascade(now, flow, &slo);
         let entry = &mut self.flows[flow.index()];
         *entry = Some(Flow::configured(entry.take(), now, slo));
         Ok(())
+    }
+
+    /// Gives `flow` the buckets of its classes if it has several, those that it had where they are the same.
+    fn configure_cascade(&mut self, now: Time, flow: FlowId, slo: &Slo) {
+        if slo.classes().len() > 1 {
+            table::cover(&mut self.cascades, flow.index() + 1, None);
+            let cascade = &mut self.cascades[flow.index()];
+            let cascade = cascade.get_or_insert_with(|| Box::new(Cascade::new(now, slo.classes())));
+            cascade.reconfigure(now, slo.classes());
+        } else if let Some(cascade) = self.cascades.get_mut(flow.index()) {
+            *cascade = None;
+        }
     }
 
     fn join(&mut self, now: Time, flow: FlowId, membership: Membership) -> Result<(), InputError> {
@@ -533,6 +559,9 @@ impl Engine {
         }
         self.scheduler.remove(now, flow)?;
         self.flows[flow.index()] = None;
+        if let Some(cascade) = self.cascades.get_mut(flow.index()) {
+            *cascade = None;
+        }
         self.counts.remove(&flow);
         Ok(())
     }
@@ -570,46 +599,27 @@ impl Flow {
     fn configured(old: Option<Self>, now: Time, slo: Slo) -> Self {
         let old = old.filter(|old| old.slo.classes().len().min(2) == slo.classes().len().min(2));
         let (burst, _) = bound_of(&slo);
-        let (mut meter, mut cascade) = (Level::full(now, burst), None);
+        let mut meter = Level::full(now, burst);
         if let Some(old) = old {
             let (old_burst, old_rate) = bound_of(&old.slo);
-            (meter, cascade) = (old.meter, old.cascade);
+            meter = old.meter;
             meter.refill(now, old_burst, old_rate);
             meter.cut(burst);
         }
-        let cascade = (slo.classes().len() > 1).then(|| {
-            let mut cascade = cascade.unwrap_or_else(|| Box::new(Cascade::new(now, slo.classes())));
-            cascade.reconfigure(now, slo.classes());
-            cascade
-        });
-        Self { slo, meter, cascade }
+        Self { slo, meter }
     }
 
-    /// Shows what its requests are judged by, a bucket for each class.
-    fn show_buckets(&self, see: impl FnOnce(&[TokenBucket])) {
+    /// What requests of one class are judged by.
+    fn bucket(&self) -> TokenBucket {
         let (burst, rate) = bound_of(&self.slo);
-        match &self.cascade {
-            Some(cascade) => see(cascade.buckets()),
-            None => see(&[self.meter.bucket(burst, rate)]),
-        }
+        self.meter.bucket(burst, rate)
     }
 
     /// The class of a request of `cost` that arrives at `now`, if anything is promised to it. Counts
     /// it in `meter`, a copy of the flow's: the scheduler may still refuse the request.
     fn judge(&self, meter: &mut Level, now: Time, cost: Cost) -> Option<u8> {
-        if let Some(cascade) = &self.cascade {
-            return cascade.class_at(now, cost);
-        }
         let envelope = self.slo.envelope()?;
         meter.arrive(now, cost, envelope.burst(), envelope.rate()).then_some(0)
-    }
-
-    /// Counts a request that has been taken in.
-    fn settle(&mut self, meter: Level, now: Time, cost: Cost) {
-        self.meter = meter;
-        if let Some(cascade) = &mut self.cascade {
-            cascade.classify(now, cost);
-        }
     }
 }
 

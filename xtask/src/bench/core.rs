@@ -65,9 +65,6 @@ const SCHEDULERS: [&str; 14] = [
     "fcfs",
 ];
 
-/// Setting up more flows than this under valgrind takes minutes.
-const COUNTED_MAX: u32 = 1_000;
-
 /// At more flows than this there is one round, and the whole engine is measured on the idle device only:
 /// setting the load up takes seconds each time.
 const ROUNDS_MAX: u32 = 100_000;
@@ -99,7 +96,11 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     tables.push(bench.changes());
     if !options.no_instructions {
         match workspace::find_program("valgrind") {
-            Some(valgrind) => tables.push(bench.instructions(&valgrind)),
+            Some(valgrind) => {
+                tables.push(bench.instructions(&valgrind, "queue", "scheduler alone, equal promises"));
+                let load = "whole engine, many promises, idle device";
+                tables.push(bench.instructions(&valgrind, "idle", load));
+            }
             None => eprintln!("valgrind is not installed: no instructions are counted"),
         }
     }
@@ -214,27 +215,42 @@ impl Bench<'_> {
         table
     }
 
-    fn instructions(&self, valgrind: &Path) -> Table {
-        let flows: Vec<u32> = self.options.flows.iter().copied().filter(|n| *n <= COUNTED_MAX).collect();
-        let mut table = Table::new("Instructions per request, scheduler alone, equal promises", &flows);
-        for name in self.schedulers() {
-            let row = flows.iter().map(|&flows| {
-                let few = 10_000 + 3 * u64::from(flows);
-                let count = |steps: u64| self.counted(valgrind, name, flows, steps);
-                Some((count(2 * few)? - count(few)?) / few as f64)
+    /// Several schedulers at once: to count them takes as long as it takes, and the counts stay the same.
+    fn instructions(&self, valgrind: &Path, load: &str, title: &str) -> Table {
+        let mut table = self.table(&format!("Instructions per request, {title}"));
+        let names: Vec<&'static str> = self.schedulers().collect();
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        let row = &|name: &'static str| {
+            let cells =
+                self.options.flows.iter().map(|&flows| self.counted_per_request(valgrind, name, flows, load));
+            (name.to_owned(), cells.collect())
+        };
+        for group in names.chunks(at_once) {
+            eprintln!("instructions, {load}: {}", group.join(", "));
+            let rows = std::thread::scope(|scope| {
+                let threads: Vec<_> = group.iter().map(|&name| scope.spawn(move || row(name))).collect();
+                threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
             });
-            table.rows.push((name.into(), row.collect()));
+            table.rows.extend(rows);
         }
         table
     }
 
-    /// Instructions of the whole program with so many requests.
-    fn counted(&self, valgrind: &Path, name: &str, flows: u32, steps: u64) -> Option<f64> {
-        let (flows, steps) = (flows.to_string(), steps.to_string());
+    /// What as many requests again cost, three turns of each flow at least.
+    fn counted_per_request(&self, valgrind: &Path, name: &str, flows: u32, load: &str) -> Option<f64> {
+        let few = 10_000 + 3 * u64::from(flows);
+        let count =
+            |steps: u64| self.counted(valgrind, &[name, &flows.to_string(), load, &steps.to_string()]);
+        Some((count(2 * few)? - count(few)?) / few as f64)
+    }
+
+    /// Instructions of the whole program: scheduler, flows, load and requests are as its `steps` has them.
+    fn counted(&self, valgrind: &Path, steps: &[&str]) -> Option<f64> {
         let output = Command::new(valgrind)
             .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
             .arg(&self.program)
-            .args(["steps", name, &flows, "queue", &steps])
+            .arg("steps")
+            .args(steps)
             .output()
             .ok()?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
