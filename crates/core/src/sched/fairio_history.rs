@@ -9,8 +9,8 @@
 //!  offered by column: cycle length × disks
 //! ```
 //!
-//! A charge takes 4 bytes. The bits beyond 32 are in tables of their own, which are there when the first charge
-//! needs them: `middle` from 4.3 s of disk time, `high` from 18 minutes.
+//! A charge takes 5 bytes, which hold 18 minutes of disk time. The bits beyond are in a table of their own. It is there
+//! if a full cycle offers so much, or as soon as a charge needs it because cycles are much longer than they should be.
 //!
 //! The number of seats is that of the last [`History::clear`]: until the next one there is nothing to record of a set that
 //! has changed. What a column holds from before is never looked at, so clearing costs nothing for each seat.
@@ -18,21 +18,28 @@
 use alloc::vec::Vec;
 
 use super::fairio_config::FairioConfig;
-use crate::{table, work};
+use crate::table;
 
-/// Bits of a charge in `low`.
-const LOW_BITS: u32 = 32;
-/// Bits of a charge in `low` and `middle`.
-const MIDDLE_BITS: u32 = 40;
+/// Bits of a charge in a cell.
+const CELL_BITS: u32 = 40;
+
+/// The lower bits of a charge: 32, and 8 above them.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed)]
+struct Cell(u32, u8);
+
+const _: () = assert!(size_of::<Cell>() == 5);
 
 /// Charges by column and seat.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     cycle: u64,
     disks: u64,
-    low: Vec<u32>,
-    middle: Vec<u8>,
+    cells: Vec<Cell>,
+    /// The other bits of each charge, or nothing as long as they are all 0.
     high: Vec<u32>,
+    /// Whether charges with such bits are to be expected.
+    is_high: bool,
     seats: usize,
     offered: Vec<u64>,
     offered_sum: u128,
@@ -62,9 +69,9 @@ impl History {
         Self {
             cycle: config.cycle.as_nanos(),
             disks: config.disks.into(),
-            low: Vec::new(),
-            middle: Vec::new(),
+            cells: Vec::new(),
             high: Vec::new(),
+            is_high: config.service() >> CELL_BITS > 0,
             seats: 0,
             offered: alloc::vec![0; config.window_cycles as usize],
             offered_sum: 0,
@@ -88,11 +95,8 @@ impl History {
     /// Makes room for so many seats.
     pub(super) fn seat(&mut self, seats: usize) {
         let cells = seats * self.offered.len();
-        table::cover(&mut self.low, cells, 0);
-        if !self.middle.is_empty() {
-            table::cover(&mut self.middle, cells, 0);
-        }
-        if !self.high.is_empty() {
+        table::cover(&mut self.cells, cells, Cell(0, 0));
+        if self.is_high {
             table::cover(&mut self.high, cells, 0);
         }
     }
@@ -154,36 +158,25 @@ impl History {
 
     #[inline(always)]
     fn read(&self, cell: usize) -> u64 {
-        let low = u64::from(self.low[cell]);
-        if self.middle.is_empty() { low } else { low | self.beyond(cell) }
+        let Cell(low, above) = self.cells[cell];
+        let charge = u64::from(low) | u64::from(above) << u32::BITS;
+        if self.is_high { charge | u64::from(self.high[cell]) << CELL_BITS } else { charge }
     }
 
     #[inline(always)]
     fn write(&mut self, cell: usize, charge: u64) {
-        self.low[cell] = charge as u32;
-        if charge >> LOW_BITS > 0 || !self.middle.is_empty() {
-            self.write_beyond(cell, charge);
+        self.cells[cell] = Cell(charge as u32, (charge >> u32::BITS) as u8);
+        if self.is_high || charge >> CELL_BITS > 0 {
+            self.write_high(cell, (charge >> CELL_BITS) as u32);
         }
     }
 
-    fn beyond(&self, cell: usize) -> u64 {
-        let high = self.high.get(cell).map_or(0, |high| u64::from(*high) << MIDDLE_BITS);
-        high | u64::from(self.middle[cell]) << LOW_BITS
-    }
-
-    fn write_beyond(&mut self, cell: usize, charge: u64) {
-        if self.middle.is_empty() {
-            work::steps(self.low.len());
-            self.middle = alloc::vec![0; self.low.len()];
+    fn write_high(&mut self, cell: usize, bits: u32) {
+        if !self.is_high {
+            self.is_high = true;
+            table::cover(&mut self.high, self.cells.len(), 0);
         }
-        self.middle[cell] = (charge >> LOW_BITS) as u8;
-        if charge >> MIDDLE_BITS > 0 && self.high.is_empty() {
-            work::steps(self.low.len());
-            self.high = alloc::vec![0; self.low.len()];
-        }
-        if let Some(high) = self.high.get_mut(cell) {
-            *high = (charge >> MIDDLE_BITS) as u32;
-        }
+        self.high[cell] = bits;
     }
 }
 
@@ -263,19 +256,24 @@ mod tests {
     }
 
     #[test]
-    fn wide_charges_take_room_when_there_is_one() {
+    fn long_charges_take_room_when_there_is_one() {
         let mut history = History::new(&FairioConfig::new(Span::from_millis(1), 1));
         history.seat(10);
         history.clear(10);
         let entry = history.advance(1);
-        for (bits, middle, high) in [(31, 0, 0), (32, 200, 0), (39, 200, 0), (40, 200, 200), (63, 200, 200)] {
+        for (bits, high) in [(31, 0), (32, 0), (39, 0), (40, 200), (63, 200)] {
             let mut window = 0;
             assert_eq!(history.charge(entry, bits % 10, 1 << bits, &mut window), 1 << bits);
-            assert_eq!((history.middle.len(), history.high.len()), (middle, high), "2^{bits} ns");
+            assert_eq!(history.high.len(), high, "2^{bits} ns");
         }
         history.seat(11);
-        assert_eq!((history.low.len(), history.middle.len(), history.high.len()), (220, 220, 220));
+        assert_eq!((history.cells.len(), history.high.len()), (220, 220));
         let mut window = u64::MAX - 5;
         assert_eq!(history.charge(entry, 5, 9, &mut window), 5, "a window stays below 2^64");
+        for (millis, high) in [(1_000_000, 0), (1_200_000, 20)] {
+            let mut history = History::new(&FairioConfig::new(Span::from_millis(millis), 1));
+            history.seat(1);
+            assert_eq!(history.high.len(), high, "cycles of {millis} ms");
+        }
     }
 }
