@@ -86,7 +86,8 @@
 //!     a cycle after few requests.
 //!
 //! Scale: disk time in ns; a cycle offers at most 2⁵⁴ ns (an hour, 4096 disks), so products of two
-//! shares stay below 2¹⁰⁸, and those with 1/deviation below 2¹²⁷. Charges saturate at 2⁶⁴ ns, 584 years, per window.
+//! shares stay below 2¹⁰⁸, and those with 1/deviation below 2¹²⁷. Charges saturate at 2⁶⁴ ns, 584 years,
+//! per window, and the requests that TimePerRequest is the mean of at 2³² of a class in a cycle.
 
 use alloc::vec::Vec;
 

@@ -89,13 +89,17 @@ pub(super) struct Moves {
 impl Members {
     /// Step 1: what each class is charged for the cycle, and what it took per request. Without a `history` the set has
     /// changed, and nobody will look at it. Says whether a class has been idle for a window.
-    pub(super) fn charge(&mut self, ended: &Ended<'_>, history: Option<&mut History>, entry: Entry) -> bool {
+    pub(super) fn charge(
+        &mut self,
+        ended: &Ended<'_>,
+        mut history: Option<&mut History>,
+        entry: Entry,
+    ) -> bool {
         work::steps(self.len());
         let scale = Proportion::new(ended.elapsed.into(), ended.cycle.into());
         let (mut spare, mut short, mut excess) = (0_u128, 0_u128, 0_u128);
         let (mut retires, mut charged) = (false, 0_u128);
         let seats = self.members.iter_mut().zip(&mut self.standings).zip(&mut self.pasts).enumerate();
-        let mut history = history;
         for (seat, ((member, standing), past)) in seats {
             let (used, entitled) = (member.used(ended.clock), scale.of(standing.share));
             let owed = member.owed(entitled, used);
