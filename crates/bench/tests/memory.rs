@@ -14,7 +14,7 @@ const IDLE_FLOW_MAX: f64 = 256.0;
 /// Bytes of a waiting request.
 const WAITING_REQUEST_MAX: f64 = 96.0;
 /// Bytes of FAIRIO's seat for an active class, with a history of 20 cycles.
-const SEAT_MAX: f64 = 360.0;
+const SEAT_MAX: f64 = 240.0;
 
 /// One test alone in its program: the allocator counts for all threads.
 #[test]

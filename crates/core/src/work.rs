@@ -229,8 +229,8 @@ mod tests {
                     load.now += Span::from_micros(200);
                 }
                 let cost = (STEPS.get() - before) as f64 / f64::from(turns);
-                // Of a turn a request pays for eight classes, each of which is looked at 13 times.
-                let most = 8.0 * 13.0 + 4.0 * f64::from(flows.ilog2());
+                // Of a turn a request pays for eight classes, each of which is looked at 7 times at most.
+                let most = 8.0 * 7.0 + 4.0 * f64::from(flows.ilog2());
                 assert!(cost <= most, "{senders} of {flows}: {cost}");
             }
         }

@@ -6,12 +6,12 @@
 //! ```text
 //!  flows    [ role, weight, queue, at the store ]        by flow number
 //!               │ seat                └──> lists through one slab (queue.rs)
-//!  members  [ share, credit, used, window sum | ... ]    the active classes only
-//!               │ credit > 0 and something waits
-//!  eligible [ oldest request of each | ... ]   heap.rs   smallest: dispatched next    O(log flows)
-//!
-//!  history    one row per member, r columns; a column is one cycle, or short ones that add up to it
-//!             [ charged | charged | ... | now ]     the window sum is kept, not summed up
+//!  members  [ share, credit, used, window sum | ... ]    the active classes only (fairio_member.rs)
+//!               │ something waits
+//!  heads    [ with credit | without ]   heap.rs          by the oldest request of each; smallest: dispatched next
+//!                                                                                      O(log flows)
+//!  history    r columns of a charge per member; a column is one cycle, or short ones that add up to it
+//!             [ charged | charged | ... | now ]     the window sum is kept, not summed up (fairio_history.rs)
 //!
 //!  ──┬───────────── cycle ─────────────┬────── short ──────┬───────> time
 //!    share -> credit -> used ... used  │ under-loaded and  │
@@ -23,10 +23,10 @@
 //! to its weight. What a class leaves unused goes to the others and is owed to nobody. A store with
 //! fewer than `load_threshold` requests is never kept waiting while a request waits.
 //!
-//! An event costs O(log flows); the turn of a cycle costs O(active classes), as in the paper, and comes no
-//! more often than that many requests are completed, or an eighth of that sent (deviations 14 and 15): an amortised
-//! O(log flows) for a request. A
-//! class is active from a request's arrival until it has had none for a whole window, r cycles.
+//! An event costs O(log flows); the turn of a cycle (fairio_turn.rs) costs O(active classes), as in the paper, and
+//! comes no more often than that many requests are completed, or an eighth of that sent (deviations 14 and 15): an
+//! amortised O(log flows) for a request. A class is active from a request's arrival until it has had none for a whole
+//! window, r cycles.
 //!
 //! Deviations and choices, each where the paper is silent or its words do not work:
 //! 1. *Short cycles.* A cycle that was cut short (or noticed late) is judged against the part of
@@ -86,17 +86,20 @@
 //!     a cycle after few requests.
 //!
 //! Scale: disk time in ns; a cycle offers at most 2⁵⁴ ns (an hour, 4096 disks), so products of two
-//! shares stay below 2¹⁰⁸, and those with 1/deviation below 2¹²⁷. Charges saturate at 2⁶⁴ per column.
+//! shares stay below 2¹⁰⁸, and those with 1/deviation below 2¹²⁷. Charges saturate at 2⁶⁴ ns, 584 years,
+//! per window, and the requests that TimePerRequest is the mean of at 2³² of a class in a cycle.
 
 use alloc::vec::Vec;
 
-use super::disk_time::{DiskClock, DiskTime};
+use super::disk_time::DiskClock;
 use super::fair::FairShare;
 pub use super::fairio_config::{Accounting, FairioClass, FairioConfig, FairioConfigError};
 use super::fairio_history::History;
-use super::fairio_member::{Member, divide, magnitude};
+use super::fairio_member::Members;
+use super::fairio_turn::{Ended, Moves, Yardstick};
 use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
 use crate::heap::{FlowHeap, Key};
+use crate::packed::Packed;
 use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Outcome, Request};
 use crate::slo::Slo;
@@ -106,20 +109,8 @@ use crate::{table, work};
 /// "Not active".
 const NO_SEAT: u32 = u32::MAX;
 
-/// Numerator of 1/deviation.
-const INVERSE: u128 = 1 << 72;
-
-/// Deviations within this part of the window, as a shift, are rounding.
-const TOLERANCE_BITS: u32 = 20;
-
-/// How far Service_window is above what was charged in it, as a shift (deviation 4).
-const SLACK_BITS: u32 = 4;
-
 /// Active classes that a request pays for when the cycle in which it went is cut short (deviation 15).
 const CLASSES_PAID: usize = 8;
-
-/// Times that a class can renew its pending requests within a cycle (deviation 2).
-const TURNS: u64 = 8;
 
 /// The FAIRIO scheduler.
 #[derive(Clone, Debug)]
@@ -127,13 +118,16 @@ pub struct Fairio {
     config: FairioConfig,
     flows: Vec<Flow>,
     slab: Slab,
-    eligible: FlowHeap,
-    /// Classes with requests waiting and no credit, by their oldest request.
-    parched: FlowHeap,
+    /// Classes with requests waiting, by their oldest one: those with credit under `tag`, those without under the next
+    /// one.
+    heads: FlowHeap,
+    tag: u64,
     fair: FairShare,
     clock: DiskClock,
-    members: Vec<Member>,
+    members: Members,
     history: History,
+    /// What deviations were measured by when the cycle began.
+    yardstick: Option<Yardstick>,
     /// Whether the active set has changed in this cycle.
     changed: bool,
     running: bool,
@@ -147,7 +141,6 @@ pub struct Fairio {
     failed: u64,
     evicting: bool,
     sequence: u64,
-    now: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,19 +151,20 @@ enum Role {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+#[repr(align(64))]
+pub(super) struct Flow {
     role: Role,
     seat: u32,
     /// Requests at the store; it outlives a removal until they are completed.
-    outstanding: u32,
-    queue: Fifo,
+    pub(super) outstanding: u32,
+    pub(super) queue: Fifo,
     weight: Weight,
-    virtual_finish: u128,
-    /// TimePerRequest, in ns.
-    time_per_request: u64,
+    virtual_finish: Packed<u128>,
+    /// TimePerRequest, in ns, of a class that is not active.
+    pub(super) time_per_request: u64,
 }
 
-const _: () = assert!(size_of::<Flow>() <= 144, "an idle flow stays small");
+const _: () = assert!(size_of::<Flow>() == 64, "one cache line");
 
 impl Fairio {
     /// A scheduler without flows.
@@ -183,12 +177,13 @@ impl Fairio {
             config,
             flows: Vec::new(),
             slab: Slab::new(),
-            eligible: FlowHeap::default(),
-            parched: FlowHeap::default(),
+            heads: FlowHeap::default(),
+            tag: 0,
             fair: FairShare::default(),
-            clock: DiskClock::new(config.disks),
-            members: Vec::new(),
+            clock: DiskClock::new(config.disks, config.accounting == Accounting::Estimated),
+            members: Members::default(),
             history: History::new(&config),
+            yardstick: None,
             changed: false,
             running: false,
             cycle_start: Time::ZERO,
@@ -199,7 +194,6 @@ impl Fairio {
             failed: 0,
             evicting: false,
             sequence: 0,
-            now: Time::ZERO,
         })
     }
 
@@ -219,21 +213,18 @@ impl Fairio {
     #[must_use]
     pub fn class(&self, flow: FlowId) -> Option<FairioClass> {
         let known = self.flows.get(flow.index())?;
-        let member = self.members.get(known.seat as usize)?;
+        let member = self.members.get(known.seat)?;
+        let (standing, past) =
+            (&self.members.standings[known.seat as usize], &self.members.pasts[known.seat as usize]);
         Some(FairioClass {
-            share: member.share,
+            share: standing.share,
             granted: member.granted,
             credit: member.credit,
-            used: member.used.as_nanos(),
-            charged: member.charged,
-            deviation: member.deviation,
-            time_per_request: known.time_per_request,
+            used: member.used(&self.clock),
+            charged: past.charged,
+            deviation: self.yardstick.map_or(0, |yardstick| yardstick.deviation(standing)),
+            time_per_request: member.time_per_request,
         })
-    }
-
-    fn advance(&mut self, now: Time) {
-        self.now = self.now.max(now);
-        self.clock.advance(self.now);
     }
 
     fn known(&self, flow: FlowId) -> Result<Role, ConfigureError> {
@@ -261,75 +252,67 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         if flow.seat == NO_SEAT {
             flow.seat = self.members.len() as u32;
-            table::reserve(&mut self.members, 1);
-            self.members.push(Member::new(id, self.clock.mark(), self.now));
+            self.members.push(id, flow, &self.clock);
             self.history.seat(self.members.len());
             self.changed = true;
         }
     }
 
-    /// Takes `flow` out of the active set. Rows of the history are mixed up then: they are cleared before
+    /// Takes `flow` out of the active set. Columns of the history are mixed up then: they are cleared before
     /// anybody looks at them, because the set has changed.
     fn leave(&mut self, id: FlowId) {
-        let seat = core::mem::replace(&mut self.flows[id.index()].seat, NO_SEAT);
-        if seat != NO_SEAT {
-            self.members.swap_remove(seat as usize);
-            if let Some(moved) = self.members.get(seat as usize) {
-                self.flows[moved.flow.index()].seat = seat;
+        let flow = &mut self.flows[id.index()];
+        let seat = core::mem::replace(&mut flow.seat, NO_SEAT);
+        if let Some(member) = self.members.get(seat) {
+            flow.time_per_request = member.time_per_request;
+            if let Some(moved) = self.members.swap_remove(seat) {
+                self.flows[moved.index()].seat = seat;
             }
-            self.eligible.remove(id);
-            self.parched.remove(id);
+            self.heads.remove(id);
             self.changed = true;
-        }
-    }
-
-    /// Charges the class in `seat` up to now.
-    fn settle(&mut self, seat: u32) {
-        if let Some(member) = self.members.get_mut(seat as usize) {
-            let outstanding = self.flows[member.flow.index()].outstanding;
-            let taken = self.clock.settle(&mut member.mark, outstanding);
-            if self.config.accounting == Accounting::Estimated {
-                member.used.add(taken);
-            }
         }
     }
 
     /// Puts the oldest request of a class where it belongs: to those that may go, to those that wait for
     /// credit, or nowhere.
+    #[inline(always)]
     fn rekey(&mut self, id: FlowId) {
         let flow = &self.flows[id.index()];
-        let Some(member) = self.members.get_mut(flow.seat as usize) else { return };
-        let head = flow.queue.front(&self.slab).map(|head| Key { tag: 0, sequence: head.sequence });
-        let is_parched = head.is_some() && member.credit == 0;
-        match head {
-            Some(head) if is_parched => self.parched.set(id, head),
-            _ if member.is_parched => _ = self.parched.remove(id),
-            _ => {}
-        }
-        member.is_parched = is_parched;
-        match head {
-            Some(head) if !is_parched => self.eligible.set(id, head),
-            _ => _ = self.eligible.remove(id),
+        let Some(member) = self.members.get_mut(flow.seat) else { return };
+        member.waiting = flow.queue.len() as u32;
+        match flow.queue.front(&self.slab) {
+            Some(head) => {
+                let tag = self.tag + u64::from(member.credit == 0);
+                member.tag = tag as u8;
+                self.heads.set(id, Key { tag: tag.into(), sequence: head.sequence });
+            }
+            None => _ = self.heads.remove(id),
         }
     }
 
     /// Step 5: whether the class has used up its share; its credits are revoked then.
+    #[inline(always)]
     fn revoke(&mut self, id: FlowId) -> bool {
         let seat = self.flows[id.index()].seat;
-        let Some(member) = self.members.get_mut(seat as usize) else { return false };
-        let spent = member.used >= DiskTime::from_span(Span::from_nanos(member.granted));
+        let Some(member) = self.members.get_mut(seat) else { return false };
+        let spent = member.used(&self.clock) >= member.granted;
         if spent && member.credit > 0 {
             member.credit = 0;
-            self.rekey(id);
+            if member.waiting > 0 {
+                self.rekey(id);
+            }
         }
         spent
     }
 
     /// The class whose request goes next.
+    #[inline(always)]
     fn candidate(&mut self) -> Option<FlowId> {
         loop {
-            let (_, flow) = self.eligible.peek()?;
-            self.settle(self.flows[flow.index()].seat);
+            let (key, flow) = self.heads.peek()?;
+            if key.tag > self.tag.into() {
+                return None;
+            }
             if !self.revoke(flow) {
                 return Some(flow);
             }
@@ -340,8 +323,10 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
         flow.outstanding += 1;
-        let member = &mut self.members[flow.seat as usize];
+        let member = &mut self.members.members[flow.seat as usize];
         member.credit = member.credit.saturating_sub(1);
+        member.outstanding = flow.outstanding;
+        member.used.enter(&self.clock);
         self.clock.enter();
         self.waiting -= 1;
         self.sent += 1;
@@ -358,7 +343,7 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
         let successor = flow.queue.front(&self.slab).map(|next| next.sequence);
-        flow.virtual_finish = self.fair.serve(waiting.cost, flow.weight, successor);
+        flow.virtual_finish = Packed(self.fair.serve(waiting.cost, flow.weight, successor));
         Some(waiting)
     }
 
@@ -369,27 +354,35 @@ impl Fairio {
         Decision::Dispatch(waiting.dispatch(None))
     }
 
-    /// Begins a new cycle if this one is over. Time in which nothing waited and nothing was at the store
-    /// belongs to no cycle.
+    /// Begins a new cycle if this one is over.
+    #[inline(always)]
     fn catch_up(&mut self) {
-        if !self.running || self.now < self.cycle_end() {
-            return;
+        if self.running && self.clock.now() >= self.cycle_end() {
+            self.catch_up_late();
         }
-        let idle = self.waiting == 0 && self.clock.outstanding() == 0;
+    }
+
+    /// The same after its time. Time in which nothing waited and nothing was at the store belongs to no cycle.
+    fn catch_up_late(&mut self) {
+        let (now, idle) = (self.clock.now(), self.waiting == 0 && self.clock.outstanding() == 0);
         if self.completed >= self.members.len() {
-            let until = if idle { self.cycle_end() } else { self.now };
+            let until = if idle { self.cycle_end() } else { now };
             self.turn(until.since(self.cycle_start).as_nanos(), false);
         } else if idle {
             let cycle = self.config.cycle.as_nanos();
-            self.cycle_start = Time::from_nanos(self.now.as_nanos().saturating_sub(cycle));
+            self.cycle_start = Time::from_nanos(now.as_nanos().saturating_sub(cycle));
         }
     }
 
     /// Ends the cycle, of length `elapsed`, and begins the next. `forward` if it was cut short.
     fn turn(&mut self, elapsed: u64, forward: bool) {
-        self.charge(elapsed);
-        self.retire();
-        (self.cycle_start, self.sent, self.completed) = (self.now, 0, 0);
+        let (cycle, window) = (self.config.cycle.as_nanos(), self.window());
+        let entry = self.history.advance(elapsed);
+        let history = (!self.changed).then_some(&mut self.history);
+        if self.members.charge(&Ended { clock: &self.clock, elapsed, cycle, window }, history, entry) {
+            self.retire(window);
+        }
+        (self.cycle_start, self.sent, self.completed) = (self.clock.now(), 0, 0);
         self.running = !self.members.is_empty();
         if self.running {
             self.begin(forward);
@@ -400,159 +393,51 @@ impl Fairio {
     fn begin(&mut self, forward: bool) {
         if self.changed {
             self.changed = false;
+            work::steps(self.members.len());
             self.history.clear(self.members.len());
-            self.members.iter_mut().for_each(|member| member.window = 0);
+            self.members.begin_anew(|flow| self.flows[flow.index()].weight);
         }
-        self.deviate();
-        self.share();
-        self.grant(forward);
+        let reported = self.config.accounting == Accounting::Reported;
+        let busy = !reported && self.clock.was_crowded(self.window());
+        let yardstick = self.members.yardstick(&self.config, &self.history, busy);
+        let moves = self.members.share(&self.config, &self.clock, &yardstick, forward, self.tag as u8);
+        self.yardstick = Some(yardstick);
+        self.place(moves);
         let room = self.config.load_threshold.saturating_sub(self.clock.outstanding());
         let batch = self.failed.min(u64::from(room));
         self.failed -= batch;
         self.attempts += batch;
     }
 
-    /// Step 1: what each class is charged for the cycle, and what it took per request.
-    fn charge(&mut self, elapsed: u64) {
-        work::steps(2 * self.members.len());
-        let (mut spare, mut short, mut excess) = (0_u128, 0_u128, 0_u128);
-        for seat in 0..self.members.len() {
-            self.settle(seat as u32);
-            let member = &self.members[seat];
-            let (used, entitled) = (member.used.as_nanos(), self.entitled(member, elapsed));
-            let owed = self.owed(member, entitled);
-            short += u128::from(owed);
-            spare += u128::from(entitled.saturating_sub(used) - owed);
-            excess += u128::from(used.saturating_sub(entitled));
-        }
-        let forgiven = spare.saturating_sub(short).min(excess);
-        let full = self.history.advance(elapsed, self.members.len(), |seat, gone| {
-            let window = &mut self.members[seat].window;
-            *window = window.saturating_sub(u128::from(gone));
-        });
-        for seat in 0..self.members.len() {
-            let mut member = self.members[seat];
-            let (used, entitled) = (member.used.as_nanos(), self.entitled(&member, elapsed));
-            let over = used.saturating_sub(entitled);
-            let charge = if over > 0 {
-                used - (u128::from(over) * forgiven / excess) as u64
-            } else {
-                entitled - self.owed(&member, entitled)
-            };
-            member.charged = self.history.add(seat, charge);
-            member.window += u128::from(member.charged);
-            let time_per_request = &mut self.flows[member.flow.index()].time_per_request;
-            member.observe(full, time_per_request);
-            self.members[seat] = member;
-        }
-    }
-
-    /// The part of its share that a cycle of this length is judged by.
-    fn entitled(&self, member: &Member, elapsed: u64) -> u64 {
-        if elapsed == self.config.cycle.as_nanos() {
-            return member.share;
-        }
-        let part = u128::from(member.share) * u128::from(elapsed) / u128::from(self.config.cycle.as_nanos());
-        u64::try_from(part).unwrap_or(u64::MAX)
-    }
-
-    /// What the class fell short of `entitled` because it was held back: no more than its pending
-    /// requests stand for.
-    fn owed(&self, member: &Member, entitled: u64) -> u64 {
-        let flow = &self.flows[member.flow.index()];
-        let at_store = if member.credit == 0 { u64::from(flow.outstanding) } else { 0 };
-        let pending = flow.queue.len() as u64 + at_store;
-        let behind = entitled.saturating_sub(member.used.as_nanos());
-        behind.min(pending.saturating_mul(flow.time_per_request).saturating_mul(TURNS))
-    }
-
     /// Classes without a request for a whole window leave the active set.
-    fn retire(&mut self) {
-        let window = self.window();
+    fn retire(&mut self, window: Span) {
         work::steps(self.members.len());
         for seat in (0..self.members.len()).rev() {
-            let Member { flow: id, idle_since, .. } = self.members[seat];
-            let flow = &self.flows[id.index()];
-            let idle = flow.queue.is_empty() && flow.outstanding == 0;
-            if idle && self.now.since(idle_since) >= window {
-                self.leave(id);
+            let member = &self.members.members[seat];
+            if member.is_idle() && self.clock.now().since(member.idle_since) >= window {
+                self.leave(self.members.standings[seat].flow);
             }
         }
     }
 
-    /// Step 2. Under a hypothetical window nobody deviates.
-    fn deviate(&mut self) {
-        work::steps(3 * self.members.len());
-        let charged: u128 = self.members.iter().map(|member| member.window).sum();
-        let (flows, offered) = (&self.flows, self.history.offered());
-        let more = charged + (charged >> SLACK_BITS);
-        let overrun = charged > offered + (offered >> SLACK_BITS);
-        let reported = self.config.accounting == Accounting::Reported;
-        let offered = match reported || !self.clock.was_crowded(self.window()) {
-            false => offered.min(more),
-            true if overrun => offered,
-            true => more,
-        };
-        let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
-        let weights: u128 = self.members.iter().map(weight_of).sum();
-        let whole = self.history.is_whole();
-        let tolerance = (offered >> TOLERANCE_BITS).max(u128::from(self.config.window_cycles));
-        for member in &mut self.members {
-            let rightful = offered * weight_of(member) / weights;
-            let deviation = member.window as i128 - rightful as i128;
-            let counts = whole && deviation.unsigned_abs() > tolerance;
-            member.deviation = if counts { deviation } else { 0 };
+    /// Puts classes that wait with those that have credit, or have none any more. If most of those that wait have got
+    /// it, as after a cycle in which all have used up theirs, the tags of both move on instead, and those that would
+    /// have kept theirs are put anew.
+    fn place(&mut self, moves: Moves) {
+        let Moves { stay_eligible, regain, lose, stay_parched } = moves;
+        let most = regain > stay_eligible + stay_parched;
+        let moved = lose + if most { stay_eligible + stay_parched } else { regain };
+        self.tag += u64::from(most);
+        if moved == 0 {
+            return;
         }
-    }
-
-    /// Step 3: ServiceShare.
-    fn share(&mut self) {
-        work::steps(2 * self.members.len());
-        let (flows, service) = (&self.flows, self.config.service());
-        let weight_of = |member: &Member| u128::from(flows[member.flow.index()].weight.as_u32());
-        let put = |member: &mut Member, share: u64| member.share = share;
-        if self.members.iter().any(|member| member.deviation < 0) {
-            divide(service, &mut self.members, |member| magnitude(member.deviation.min(0)), put);
-        } else if self.members.iter().any(|member| member.deviation == 0) {
-            let even = |member: &Member| if member.deviation == 0 { weight_of(member) } else { 0 };
-            divide(service, &mut self.members, even, put);
-        } else {
-            divide(service, &mut self.members, |member| INVERSE / magnitude(member.deviation), put);
-        }
-    }
-
-    /// Step 4, and the class threshold: who lends, who gets it, and how many requests that makes.
-    fn grant(&mut self, forward: bool) {
-        work::steps(4 * self.members.len());
-        let (flows, threshold) = (&self.flows, u64::from(self.config.class_threshold));
-        let flow_of = |member: &Member| &flows[member.flow.index()];
-        let wants = |member: &Member| {
-            let flow = flow_of(member);
-            !flow.queue.is_empty() || (flow.outstanding > 0 && !forward)
-        };
-        let credit_of = |member: &Member, share: u64| share.div_ceil(flow_of(member).time_per_request);
-        let able = |member: &Member| wants(member) && credit_of(member, member.share) >= threshold;
-        let enough = self.members.iter().any(able);
-        let some = self.members.iter().any(|member| wants(member) && member.share > 0);
-        let part = |member: &Member| match if enough { able(member) } else { wants(member) } {
-            false => 0,
-            true if enough || some => u128::from(member.share),
-            true => u128::from(flow_of(member).weight.as_u32()),
-        };
-        let total: u64 = self.members.iter().map(|member| member.share).sum();
-        divide(total, &mut self.members, part, |member, granted| member.granted = granted);
+        work::steps(self.members.len());
         for seat in 0..self.members.len() {
-            let mut member = self.members[seat];
-            if member.granted == 0 && !wants(&member) {
-                member.granted = member.share;
+            let member = &self.members.members[seat];
+            let tag = self.tag + u64::from(member.credit == 0);
+            if member.waiting > 0 && member.tag != tag as u8 {
+                self.rekey(self.members.standings[seat].flow);
             }
-            member.credit = credit_of(&member, member.granted);
-            member.used = DiskTime::ZERO;
-            member.completed = 0;
-            self.members[seat] = member;
-        }
-        for seat in 0..self.members.len() {
-            self.rekey(self.members[seat].flow);
         }
     }
 
@@ -571,8 +456,7 @@ impl Fairio {
             flow.weight = weight;
             return;
         }
-        self.eligible.cover(id.index() + 1);
-        self.parched.cover(id.index() + 1);
+        self.heads.cover(id.index() + 1);
         self.fair.withdraw(id);
         let waiting = flow.queue.len();
         let time_per_request = self.config.first_request.as_nanos();
@@ -610,7 +494,7 @@ impl Scheduler for Fairio {
         if flow > FlowId::MAX {
             return Err(ConfigureError::FlowOutOfRange(flow));
         }
-        self.advance(now);
+        self.clock.advance(now);
         self.cover(flow);
         if slo.is_background() {
             self.configure_background(flow, slo.weight());
@@ -625,7 +509,7 @@ impl Scheduler for Fairio {
         if !self.flows[flow.index()].queue.is_empty() {
             return Err(ConfigureError::Busy(flow));
         }
-        self.advance(now);
+        self.clock.advance(now);
         self.leave(flow);
         self.flows[flow.index()] = self.flows[flow.index()].emptied();
         Ok(())
@@ -637,17 +521,19 @@ impl Scheduler for Fairio {
         if self.slab.is_full() {
             return Err(ConfigureError::TooManyWaiting);
         }
-        self.advance(now);
+        self.clock.advance(now);
         self.catch_up();
         let flow = &mut self.flows[id.index()];
         flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, 0));
-        let (first, virtual_finish) = (flow.queue.len() == 1, flow.virtual_finish);
+        let (first, virtual_finish) = (flow.queue.len() == 1, flow.virtual_finish.0);
         if role == Role::Class {
             self.waiting += 1;
             self.attempts += 1;
             self.join(id);
             if first {
                 self.rekey(id);
+            } else if let Some(member) = self.members.get_mut(self.flows[id.index()].seat) {
+                member.waiting += 1;
             }
         } else if first {
             self.fair.enter(id, virtual_finish, self.sequence);
@@ -657,15 +543,14 @@ impl Scheduler for Fairio {
     }
 
     fn poll_dispatch(&mut self, now: Time) -> Decision {
-        self.advance(now);
+        self.clock.advance(now);
         self.catch_up();
         if self.waiting == 0 {
             return self.serve_background();
         }
         if !self.running {
-            (self.running, self.cycle_start, self.sent, self.completed) = (true, self.now, 0, 0);
-            // What was at the store before belongs to no cycle.
-            (0..self.members.len()).for_each(|seat| self.settle(seat as u32));
+            // What was at the store before belongs to no cycle: nobody has used anything when one begins.
+            (self.running, self.cycle_start, self.sent, self.completed) = (true, self.clock.now(), 0, 0);
             self.begin(false);
         }
         loop {
@@ -675,40 +560,42 @@ impl Scheduler for Fairio {
                 Some(_) => {}
                 None => self.failed = self.failed.saturating_add(core::mem::take(&mut self.attempts)),
             }
-            let elapsed = self.now.since(self.cycle_start).as_nanos();
+            let now = self.clock.now();
+            let elapsed = now.since(self.cycle_start).as_nanos();
             if !self.is_under_loaded() {
                 // A cycle whose time is over waits for completions.
                 let ends = self.cycle_end();
-                return if self.now < ends { Decision::WaitUntil(ends) } else { Decision::Blocked };
+                return if now < ends { Decision::WaitUntil(ends) } else { Decision::Blocked };
             }
             if self.members.len() > CLASSES_PAID * self.sent.max(1)
-                && let Some(flow) = candidate.or_else(|| self.parched.peek().map(|(_, flow)| flow))
+                && let Some(flow) = candidate.or_else(|| self.heads.peek().map(|(_, flow)| flow))
             {
-                self.settle(self.flows[flow.index()].seat);
                 return self.serve_class(flow);
             }
             if elapsed == 0 {
-                return Decision::WaitUntil(self.now + Span::from_nanos(1));
+                return Decision::WaitUntil(now + Span::from_nanos(1));
             }
             self.turn(elapsed, true);
         }
     }
 
     fn on_completion(&mut self, now: Time, request: &Request, completion: &Completion) {
-        self.advance(now);
-        if let Some(&Flow { seat, .. }) = self.flows.get(request.flow.index()) {
-            self.settle(seat);
-            let flow = &mut self.flows[request.flow.index()];
-            flow.outstanding = flow.outstanding.saturating_sub(1);
-            let cancelled = completion.outcome == Outcome::Cancelled;
-            if let Some(member) = self.members.get_mut(seat as usize) {
-                if self.config.accounting == Accounting::Reported {
-                    let unknown = if cancelled { 0 } else { flow.time_per_request };
-                    let service = completion.service.unwrap_or(Span::from_nanos(unknown));
-                    member.used.add(DiskTime::from_span(service));
+        self.clock.advance(now);
+        if let Some(flow) = self.flows.get_mut(request.flow.index()) {
+            let was_out = flow.outstanding > 0;
+            flow.outstanding -= u32::from(was_out);
+            if let Some(member) = self.members.get_mut(flow.seat) {
+                let cancelled = completion.outcome == Outcome::Cancelled;
+                member.outstanding = flow.outstanding;
+                if was_out {
+                    member.used.leave(&self.clock);
                 }
-                member.completed += u64::from(!cancelled);
-                member.idle_since = self.now;
+                if self.config.accounting == Accounting::Reported {
+                    let unknown = if cancelled { 0 } else { member.time_per_request };
+                    member.used.report(completion.service.unwrap_or(Span::from_nanos(unknown)));
+                }
+                member.completed = member.completed.saturating_add(u32::from(!cancelled));
+                member.idle_since = self.clock.now();
                 self.revoke(request.flow);
             }
         }
@@ -728,11 +615,11 @@ impl Scheduler for Fairio {
         if !self.evicting {
             self.evicting = true;
             for seat in 0..self.members.len() {
-                self.members[seat].credit = u64::MAX;
-                self.rekey(self.members[seat].flow);
+                self.members.members[seat].credit = u64::MAX;
+                self.rekey(self.members.standings[seat].flow);
             }
         }
-        if let Some((_, id)) = self.eligible.peek() {
+        if let Some((_, id)) = self.heads.peek() {
             let waiting = self.flows[id.index()].queue.pop(&mut self.slab)?;
             self.waiting -= 1;
             self.rekey(id);
@@ -753,7 +640,7 @@ impl Flow {
         outstanding: 0,
         queue: Fifo::EMPTY,
         weight: Weight::ONE,
-        virtual_finish: 0,
+        virtual_finish: Packed(0),
         time_per_request: 1,
     };
 

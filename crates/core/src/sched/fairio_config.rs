@@ -62,7 +62,7 @@ pub struct FairioClass {
     pub granted: u64,
     /// Requests that it may still send in this cycle.
     pub credit: u64,
-    /// What it has used of this cycle, as of its last event.
+    /// What it has used of this cycle, up to the last call that told the time.
     pub used: u64,
     /// What it was charged for the cycle before (step 1).
     pub charged: u64,

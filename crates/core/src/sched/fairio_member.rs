@@ -1,88 +1,171 @@
-//! An active class of FAIRIO, and how an amount is divided among such classes.
+//! The active classes of FAIRIO.
+//!
+//! ```text
+//!  seat        0   1   2   3  ...
+//!  members   [   |   |   |   |  ]   what events touch: a cache line for each
+//!  standings [   |   |   |   |  ]   what shares are worked out from
+//!  pasts     [   |   |   |   |  ]   what the turn of a cycle adds up
+//! ```
+//!
+//! The turn of a cycle goes over all of them several times (fairio_turn.rs), and what a pass does not need it does not
+//! read. The last seat takes the place of one that is left.
 
-use super::disk_time::{DiskTime, Mark};
+use alloc::vec::Vec;
+
+use super::disk_time::{DiskClock, Taken};
+use super::fairio::Flow;
 use crate::request::FlowId;
-use crate::units::Time;
+use crate::table;
+use crate::units::{Time, Weight};
 
-/// An active class.
+/// What events touch.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Member {
-    pub(super) flow: FlowId,
-    pub(super) share: u64,
+    pub(super) used: Taken,
     pub(super) granted: u64,
     pub(super) credit: u64,
-    pub(super) used: DiskTime,
-    pub(super) completed: u64,
-    pub(super) mark: Mark,
-    pub(super) charged: u64,
-    pub(super) window: u128,
-    pub(super) deviation: i128,
-    pub(super) sample: Sample,
-    pub(super) earlier: Sample,
+    /// TimePerRequest, in ns.
+    pub(super) time_per_request: u64,
     pub(super) idle_since: Time,
-    /// Whether it has requests waiting and no credit.
-    pub(super) is_parched: bool,
+    /// The flow's requests at the store.
+    pub(super) outstanding: u32,
+    /// The flow's requests that wait.
+    pub(super) waiting: u32,
+    /// Requests completed in this cycle; saturates.
+    pub(super) completed: u32,
+    /// The last bits of the tag by which it waits (`Fairio::tag`); anything if it does not.
+    pub(super) tag: u8,
 }
 
-/// What TimePerRequest is the mean of.
+const _: () = assert!(size_of::<Member>() == 64, "one cache line");
+
+/// What shares are worked out from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// What it was charged in the window.
+    pub(super) window: u64,
+    /// ServiceShare.
+    pub(super) share: u64,
+    /// The weight that the cycle began with; 0 if the class came later.
+    pub(super) weight: u32,
+    pub(super) flow: FlowId,
+}
+
+/// What TimePerRequest is the mean of: the last full cycle's worth of cycles, and those since.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
-    pub(super) nanos: u64,
-    pub(super) requests: u64,
+pub(super) struct Past {
+    sample_nanos: u64,
+    earlier_nanos: u64,
+    sample_requests: u32,
+    earlier_requests: u32,
+    /// What it was charged for the cycle before.
+    pub(super) charged: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members {
+    pub(super) members: Vec<Member>,
+    pub(super) standings: Vec<Standing>,
+    pub(super) pasts: Vec<Past>,
+    /// The sums of all windows and of all weights, as of the beginning of the cycle.
+    pub(super) charged: u128,
+    pub(super) weights: u64,
+}
+
+impl Members {
+    pub(super) const fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Gives `flow` the next seat.
+    pub(super) fn push(&mut self, id: FlowId, flow: &Flow, clock: &DiskClock) {
+        table::reserve(&mut self.members, 1);
+        self.members.push(Member {
+            used: Taken::nothing(clock, flow.outstanding),
+            granted: 0,
+            credit: 0,
+            time_per_request: flow.time_per_request,
+            idle_since: clock.now(),
+            outstanding: flow.outstanding,
+            waiting: flow.queue.len() as u32,
+            completed: 0,
+            tag: 0,
+        });
+        table::reserve(&mut self.standings, 1);
+        self.standings.push(Standing { window: 0, share: 0, weight: 0, flow: id });
+        table::reserve(&mut self.pasts, 1);
+        self.pasts.push(Past::default());
+    }
+
+    /// Vacates a seat; says who sits there now.
+    pub(super) fn swap_remove(&mut self, seat: u32) -> Option<FlowId> {
+        let seat = seat as usize;
+        self.members.swap_remove(seat);
+        self.standings.swap_remove(seat);
+        self.pasts.swap_remove(seat);
+        self.standings.get(seat).map(|standing| standing.flow)
+    }
+
+    pub(super) fn get(&self, seat: u32) -> Option<&Member> {
+        self.members.get(seat as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, seat: u32) -> Option<&mut Member> {
+        self.members.get_mut(seat as usize)
+    }
+
+    /// The active set has changed: a new history begins, with the weights that the flows have now.
+    pub(super) fn begin_anew(&mut self, weight_of: impl Fn(FlowId) -> Weight) {
+        (self.charged, self.weights) = (0, 0);
+        for standing in &mut self.standings {
+            standing.window = 0;
+            standing.weight = weight_of(standing.flow).as_u32();
+            self.weights += u64::from(standing.weight);
+        }
+    }
 }
 
 impl Member {
-    pub(super) fn new(flow: FlowId, mark: Mark, now: Time) -> Self {
-        Self {
-            flow,
-            share: 0,
-            granted: 0,
-            credit: 0,
-            used: DiskTime::ZERO,
-            completed: 0,
-            mark,
-            charged: 0,
-            window: 0,
-            deviation: 0,
-            sample: Sample::default(),
-            earlier: Sample::default(),
-            idle_since: now,
-            is_parched: false,
-        }
+    /// Disk time used in this cycle, in whole ns.
+    #[inline(always)]
+    pub(super) fn used(&self, clock: &DiskClock) -> u64 {
+        self.used.nanos(clock, self.outstanding)
     }
 
-    /// Takes the cycle's requests into TimePerRequest. `full` ends a full cycle's worth of short ones.
-    pub(super) fn observe(&mut self, full: bool, time_per_request: &mut u64) {
-        self.sample.nanos = self.sample.nanos.saturating_add(self.used.as_nanos());
-        self.sample.requests += self.completed;
-        if self.sample.requests == 0 {
+    /// Requests that the class's share of `nanos` stands for.
+    #[inline(always)]
+    pub(super) const fn requests_of(&self, nanos: u64) -> u64 {
+        if nanos <= self.time_per_request {
+            (nanos > 0) as u64
+        } else {
+            nanos.div_ceil(self.time_per_request)
+        }
+    }
+}
+
+impl Past {
+    /// Takes a cycle's requests into TimePerRequest. `full` ends a full cycle's worth of short ones.
+    #[inline(always)]
+    pub(super) fn observe(&mut self, used: u64, completed: u32, full: bool, time_per_request: &mut u64) {
+        self.sample_nanos = self.sample_nanos.saturating_add(used);
+        self.sample_requests = self.sample_requests.saturating_add(completed);
+        if self.sample_requests == 0 {
             return;
         }
-        let Sample { mut nanos, mut requests } = self.sample;
+        let (mut nanos, mut requests) = (self.sample_nanos, u64::from(self.sample_requests));
         if full {
-            (self.earlier, self.sample) = (self.sample, Sample::default());
+            (self.earlier_nanos, self.earlier_requests) = (self.sample_nanos, self.sample_requests);
+            (self.sample_nanos, self.sample_requests) = (0, 0);
         } else {
-            nanos = nanos.saturating_add(self.earlier.nanos);
-            requests += self.earlier.requests;
+            nanos = nanos.saturating_add(self.earlier_nanos);
+            requests += u64::from(self.earlier_requests);
         }
         *time_per_request = (nanos / requests).max(1);
-    }
-}
-
-/// |deviation|, at most 2⁶⁴ − 1.
-pub(super) fn magnitude(deviation: i128) -> u128 {
-    deviation.unsigned_abs().min(u128::from(u64::MAX))
-}
-
-/// Divides `total` in proportion to `part`, each rounded down; nobody gets anything if all parts are 0.
-pub(super) fn divide(
-    total: u64,
-    members: &mut [Member],
-    part: impl Fn(&Member) -> u128,
-    put: impl Fn(&mut Member, u64),
-) {
-    let whole: u128 = members.iter().map(&part).sum::<u128>().max(1);
-    for member in members {
-        put(member, (u128::from(total) * part(member) / whole) as u64);
     }
 }
