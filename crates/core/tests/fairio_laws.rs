@@ -238,6 +238,21 @@ proptest! {
     }
 }
 
+/// A fast class beside a slow one, on disks that are idle a third of the time: its requests that wait stand for a small
+/// part of its share, but they wait all the time, so all of it is owed.
+#[test]
+fn a_fast_class_gets_its_share_beside_a_slow_one() {
+    let load = |weight, service| Load { weight, service, depth: 200 };
+    for seed in 0..4 {
+        let loads = [load(3, 1_000), load(2, 4_344)];
+        let (off, shares) = steady(Rig::new(config(8, Accounting::Reported), &loads, 16, seed));
+        assert!(off <= 0.015, "{off}: {shares:?}");
+        let loads = [load(4, 609), load(7, 5_826), load(2, 5_338), load(6, 6_318)];
+        let (off, shares) = steady(Rig::new(config(6, Accounting::Reported), &loads, 26, seed));
+        assert!(off <= 0.015, "{off}: {shares:?}");
+    }
+}
+
 /// Shares of a hundred cycles, once they are steady, and how far the worst is from its ideal.
 fn steady(mut rig: Rig) -> (f64, Vec<f64>) {
     rig.run(30 * CYCLE);

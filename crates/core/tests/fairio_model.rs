@@ -21,6 +21,8 @@ struct Flow {
     /// In 2⁻³² ns.
     used: u128,
     completed: u128,
+    /// Whether it has had requests waiting ever since the cycle began.
+    kept_waiting: bool,
     mean: u128,
     sample: (u128, u128),
     earlier: (u128, u128),
@@ -143,7 +145,7 @@ impl Model {
             let (used, entitled) = (flow.used >> 32, flow.share * elapsed / self.cycle);
             let pending = self.here(id) + if flow.credit == 0 { self.there(id) } else { 0 };
             let behind = entitled.saturating_sub(used);
-            let owed = behind.min(8 * pending as u128 * flow.mean);
+            let owed = if flow.kept_waiting { behind } else { behind.min(8 * pending as u128 * flow.mean) };
             spare += behind - owed;
             short += owed;
             excess += used.saturating_sub(entitled);
@@ -246,11 +248,13 @@ impl Model {
         } else {
             self.divide(total, |id, flow| if wants[&id] { flow.weight } else { 0 }, true);
         }
+        let waits: BTreeMap<usize, bool> =
+            self.active().into_iter().map(|id| (id, self.here(id) > 0)).collect();
         for id in self.active() {
             let flow = self.flow(id);
             flow.granted = if flow.granted == 0 && !wants[&id] { flow.share } else { flow.granted };
             flow.credit = flow.granted.div_ceil(flow.mean);
-            (flow.used, flow.completed) = (0, 0);
+            (flow.used, flow.completed, flow.kept_waiting) = (0, 0, waits[&id]);
         }
     }
 
@@ -282,6 +286,8 @@ impl Model {
     fn send(&mut self, index: usize) -> Result<u64, u128> {
         let sent = self.waiting.remove(index);
         self.store.push(sent);
+        let waits = self.here(sent.1) > 0;
+        self.flow(sent.1).kept_waiting &= waits;
         Ok(sent.0)
     }
 

@@ -33,8 +33,9 @@
 //!    ServiceShare that its length bears to a full cycle; Service_window is what the window's cycles
 //!    really offered. Short cycles share a column until they add up to a full cycle, so that the window
 //!    takes bounded room and spans more than r − 1 and at most about r full cycles.
-//! 2. *Step 1, "no pending requests in the driver or RAID".* A class is owed at most what 8 times its
-//!    pending requests would have taken (a closed loop renews them in a cycle); the rest of its unused share it is charged, as if it were idle. The
+//! 2. *Step 1, "no pending requests in the driver or RAID".* A class that has had requests waiting in all of the cycle
+//!    is owed its whole unused share. Another is owed at most what 8 times its pending requests would have taken (a
+//!    closed loop renews them in a cycle); the rest of its unused share it is charged, as if it were idle. The
 //!    paper's two cases are the ends of that. Otherwise one request that waits by chance at the end of a
 //!    cycle would earn a whole share, and a light class claim seconds of the array when it grows.
 //!    Requests at the store are pending only if the class is out of credit: with credit, nothing
@@ -280,6 +281,7 @@ impl Fairio {
         let flow = &self.flows[id.index()];
         let Some(member) = self.members.get_mut(flow.seat) else { return };
         member.waiting = flow.queue.len() as u32;
+        member.kept_waiting &= member.waiting > 0;
         match flow.queue.front(&self.slab) {
             Some(head) => {
                 let tag = self.tag + u64::from(member.credit == 0);

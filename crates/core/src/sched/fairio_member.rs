@@ -36,6 +36,8 @@ pub(super) struct Member {
     pub(super) completed: u32,
     /// The last bits of the tag by which it waits (`Fairio::tag`); anything if it does not.
     pub(super) tag: u8,
+    /// Whether it has had requests waiting ever since the cycle began.
+    pub(super) kept_waiting: bool,
 }
 
 const _: () = assert!(size_of::<Member>() == 64, "one cache line");
@@ -96,6 +98,7 @@ impl Members {
             waiting: flow.queue.len() as u32,
             completed: 0,
             tag: 0,
+            kept_waiting: false,
         });
         table::reserve(&mut self.standings, 1);
         self.standings.push(Standing { window: 0, share: 0, weight: 0, flow: id });

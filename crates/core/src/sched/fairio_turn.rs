@@ -184,6 +184,7 @@ impl Members {
             standing.share = share;
             demand.add(member, standing, forward, threshold);
             (member.used, member.completed) = (Taken::nothing(clock, member.outstanding), 0);
+            member.kept_waiting = member.waiting > 0;
             member.grant(share);
             moves.count(member, tag);
         }
@@ -336,12 +337,16 @@ impl Member {
         self.credit = self.requests_of(granted);
     }
 
-    /// What the class fell short of `entitled` because it was held back: no more than its pending requests stand for.
+    /// What the class fell short of `entitled` because it was held back: all of it if that was so for the whole cycle,
+    /// else no more than its pending requests stand for.
     #[inline(always)]
     fn owed(&self, entitled: u64, used: u64) -> u64 {
+        let behind = entitled.saturating_sub(used);
+        if self.kept_waiting {
+            return behind;
+        }
         let at_store = if self.credit == 0 { self.outstanding } else { 0 };
         let pending = u64::from(self.waiting) + u64::from(at_store);
-        let behind = entitled.saturating_sub(used);
         behind.min(pending.saturating_mul(self.time_per_request).saturating_mul(TURNS))
     }
 }
