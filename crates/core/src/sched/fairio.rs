@@ -718,6 +718,10 @@ impl Scheduler for Fairio {
         self.catch_up();
     }
 
+    fn counts_cost(&self) -> bool {
+        false
+    }
+
     fn backlog(&self, flow: FlowId) -> usize {
         self.flows.get(flow.index()).map_or(0, |flow| flow.queue.len())
     }
