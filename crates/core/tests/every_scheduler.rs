@@ -220,10 +220,10 @@ proptest! {
                 steady.step(Time::from_nanos(now), step);
                 shaken.step(Time::from_nanos(earlier), step);
             }
-            prop_assert_eq!(&steady.log, &shaken.log);
+            prop_assert_eq!(&steady.log, &shaken.log, "{}", steady.scheduler.name());
             steady.drain();
             shaken.drain();
-            prop_assert_eq!(steady.log, shaken.log);
+            prop_assert_eq!(steady.log, shaken.log, "{}", steady.scheduler.name());
         }
     }
 
@@ -252,7 +252,7 @@ proptest! {
             }
             once.drain();
             again.drain();
-            prop_assert_eq!(once.log, again.log);
+            prop_assert_eq!(once.log, again.log, "{}", once.scheduler.name());
         }
     }
 }

@@ -55,6 +55,8 @@ struct Model {
     waiting: Vec<(u64, usize)>,
     store: Vec<(u64, usize)>,
     columns: Vec<Column>,
+    /// What is left of the last slice, in parts of 1 / requests at the store.
+    part: u128,
     attempts: usize,
     failed: usize,
     virtual_now: u128,
@@ -67,7 +69,9 @@ impl Model {
             self.crowded = Some(now);
         }
         if n > 0 && !self.reported {
-            let slice = ((now - self.now) << 32) * n.min(self.disks) / n;
+            let grown = ((now - self.now) << 32) * n.min(self.disks) + self.part;
+            let slice = grown / n;
+            self.part = grown % n;
             for (_, flow) in &self.store {
                 if let Some(flow) = self.flows.get_mut(flow) {
                     flow.used += if flow.active { slice } else { 0 };
@@ -282,6 +286,7 @@ impl Model {
     fn send(&mut self, index: usize) -> Result<u64, u128> {
         let sent = self.waiting.remove(index);
         self.store.push(sent);
+        self.part = 0;
         Ok(sent.0)
     }
 
@@ -350,6 +355,7 @@ impl Model {
 
     fn complete(&mut self, index: usize, service: Option<u64>, cancelled: bool) {
         let id = self.store.remove(index).1;
+        self.part = 0;
         let (now, reported) = (self.now, self.reported);
         if let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.active) {
             let unknown = if cancelled { 0 } else { flow.mean };
@@ -440,7 +446,6 @@ fn configs() -> impl Strategy<Value = FairioConfig> {
 struct Pair {
     model: Model,
     real: Fairio,
-    flows: usize,
     next_id: u64,
 }
 
@@ -464,11 +469,12 @@ impl Pair {
             waiting: Vec::new(),
             store: Vec::new(),
             columns: Vec::new(),
+            part: 0,
             attempts: 0,
             failed: 0,
             virtual_now: 0,
         };
-        let mut pair = Self { model, real: Fairio::new(config).unwrap(), flows, next_id: 0 };
+        let mut pair = Self { model, real: Fairio::new(config).unwrap(), next_id: 0 };
         for flow in 0..flows {
             pair.step(&Step::Configure { flow, weight: 1 + flow as u32, class: flow + 1 < flows });
         }
@@ -509,8 +515,6 @@ impl Pair {
         match *step {
             Step::Wait(nanos) => {
                 self.model.advance(self.model.now + u128::from(nanos));
-                // A call that does nothing but tell the time: slices are rounded down one by one.
-                self.real.configure(self.now(), FlowId(self.flows as u32), &Slo::background()).unwrap();
             }
             Step::Arrive { flow, count } => {
                 for _ in 0..count {

@@ -36,7 +36,8 @@
 //! 4. AVATAR's Monitor and Controller choose how many requests may be at the store (its L₀). Here that is
 //!    the dispatch depth, which belongs to the engine and can be chosen by [`crate::depth`].
 //! 5. New parameters count from the flow's last release on; what waits is released under them. A head
-//!    that had been released is held again if they do not release it.
+//!    that had been released is held again if they do not release it. What was promised a δ when it came
+//!    ([`crate::Arrival::promise`]) keeps that one.
 //! 6. Background flows are served only when no other waits. Of several classes the innermost counts.
 
 use alloc::vec::Vec;
@@ -74,8 +75,8 @@ struct Regulated {
     envelope: Envelope,
     /// As of the last release.
     tokens: Level,
-    /// When the head is released.
-    release: Time,
+    /// When the head is due: its release and its δ, which is that of its flow or the one that it was promised.
+    deadline: Time,
     weight: Weight,
     /// F of the last request that went on spare capacity.
     finish: Packed<u128>,
@@ -88,14 +89,14 @@ impl Regulated {
     const NONE: Self = Self {
         envelope: Envelope::SMALLEST,
         tokens: Level::full(Time::ZERO, Cost::ZERO),
-        release: Time::ZERO,
+        deadline: Time::ZERO,
         weight: Weight::ONE,
         finish: Packed(0),
     };
 
     fn new(now: Time, envelope: &Envelope, weight: Weight) -> Self {
         let tokens = Level::full(now, envelope.burst());
-        Self { envelope: *envelope, tokens, release: now, weight, finish: Packed(0) }
+        Self { envelope: *envelope, tokens, deadline: now, weight, finish: Packed(0) }
     }
 
     /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
@@ -110,13 +111,16 @@ impl Regulated {
         arrived.max(self.tokens.refilled() + Span::from_nanos(wait))
     }
 
-    /// The head goes, as released.
-    fn charge(&mut self, cost: Cost) {
-        self.tokens.arrive(self.release, cost, self.envelope.burst(), self.envelope.rate());
+    /// δ of the head.
+    fn latency_of(&self, head: &Head) -> Span {
+        head.promise.unwrap_or(self.envelope.latency())
     }
 
-    fn deadline(&self) -> Time {
-        self.release + self.envelope.latency()
+    /// The head goes, as released.
+    fn charge(&mut self, head: &Head) {
+        let release = self.deadline.as_nanos().saturating_sub(self.latency_of(head).as_nanos());
+        let (burst, rate) = (self.envelope.burst(), self.envelope.rate());
+        self.tokens.arrive(Time::from_nanos(release), head.cost, burst, rate);
     }
 }
 
@@ -137,7 +141,7 @@ impl RateControlled {
             && key.tag <= u128::from(self.now.as_nanos())
         {
             self.leave(flow);
-            let tag = self.flows[flow.index()].deadline().as_nanos().into();
+            let tag = self.flows[flow.index()].deadline.as_nanos().into();
             self.released.set(flow, Key { tag, sequence: key.sequence });
         }
     }
@@ -163,6 +167,9 @@ impl Discipline for RateControlled {
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
         let regulated = &mut self.flows[flow.index()];
+        if regulated.envelope == *envelope && regulated.weight == slo.weight() {
+            return;
+        }
         regulated.tokens.cut(envelope.burst());
         regulated.envelope = *envelope;
         regulated.weight = slo.weight();
@@ -183,11 +190,12 @@ impl Discipline for RateControlled {
 
     fn enter(&mut self, flow: FlowId, head: Head) {
         let regulated = &mut self.flows[flow.index()];
-        regulated.release = regulated.release_of(Time::from_nanos(head.tag as u64), head.cost);
-        if regulated.release <= self.now {
-            self.released.set(flow, head.key(regulated.deadline().as_nanos().into()));
+        let release = regulated.release_of(Time::from_nanos(head.tag as u64), head.cost);
+        regulated.deadline = release + regulated.latency_of(&head);
+        if release <= self.now {
+            self.released.set(flow, head.key(regulated.deadline.as_nanos().into()));
         } else {
-            self.held.set(flow, head.key(regulated.release.as_nanos().into()));
+            self.held.set(flow, head.key(release.as_nanos().into()));
             self.spare.enter(flow, regulated.finish.0, head.sequence);
         }
     }
@@ -200,8 +208,8 @@ impl Discipline for RateControlled {
     fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
         let regulated = &mut self.flows[flow.index()];
         let finish = if self.released.remove(flow) {
-            regulated.charge(served.cost);
-            Some(regulated.deadline())
+            regulated.charge(&served);
+            Some(regulated.deadline)
         } else {
             let length = virtual_length(served.cost, regulated.weight);
             self.held.remove(flow);

@@ -273,6 +273,8 @@ impl Scheduler for MClock {
             return Err(ConfigureError::LimitBelowReservation(flow));
         }
         self.advance(now);
+        // What its old limit has let go by now has gone by the old weight.
+        self.release();
         self.cover(flow);
         let role = if rate.is_some() { Role::Reserved } else { Role::Background };
         if role == Role::Reserved {
