@@ -88,7 +88,7 @@ impl Last {
     }
 
     fn resume(&mut self, now: u128, rate: u64) {
-        if self.due(rate) + spacing(1_000, rate).min(10_000_000 << 24) <= now {
+        if self.due(rate) + spacing(self.cost.max(1_000), rate).min(10_000_000 << 24) <= now {
             *self = Self { tag: now, cost: 0 };
         }
     }
