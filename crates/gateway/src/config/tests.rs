@@ -310,6 +310,11 @@ fn classes_reservations_and_limits_go_to_schedulers_that_know_them() {
     assert!(refusal.contains("volume.v.limit: rbfq does not use it"), "{refusal}");
     assert!(!refusal.contains("volume.v.reservation"), "{refusal}");
     assert_eq!(refused(&with_scheduler("pclock", both)).problems.len(), 2);
+    for key in ["limit", "reservation"] {
+        let refusal = refused(&with_scheduler("mclock", &format!("{key} = \"0 IOPS\""))).to_string();
+        let remedy = "write a value above 0, or leave it out";
+        assert!(refusal.contains(&format!("volume.v.{key}: ")) && refusal.contains(remedy), "{refusal}");
+    }
     let refusal = refused(&with_scheduler("mclock", "limit = \"0 IOPS\"")).to_string();
     assert!(refusal.contains("volume.v.limit: the rate is zero"), "{refusal}");
     let reversed = "reservation = \"300 IOPS\"\nlimit = \"100 IOPS\"";
