@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use common::schedulers::{Boxed, KINDS, scheduler};
 use common::{request, slo};
-use evenkeel_core::sched::fairio::FairioConfig;
+use evenkeel_core::sched::fairio::{Accounting, Fairio, FairioConfig};
 use evenkeel_core::*;
 
 thread_local! {
@@ -108,6 +108,10 @@ fn the_hot_path_allocates_nothing() {
             let name = scheduler.name();
             assert_eq!(allocations_in_steady_state(scheduler, flows), 0, "{name}, {flows} flows");
         }
+        let queued =
+            FairioConfig { accounting: Accounting::Queued, ..FairioConfig::new(Span::from_millis(1), 4) };
+        let fairio = Fairio::new(queued).unwrap();
+        assert_eq!(allocations_in_steady_state(Box::new(fairio), flows), 0, "in a queue, {flows} flows");
     }
     for groups in [3, 1_000] {
         for kind in 0..KINDS {

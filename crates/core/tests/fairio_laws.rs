@@ -280,6 +280,22 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Estimated for a device that takes requests one after the other, with the true number of its disks: classes of
+    /// any speed.
+    #[test]
+    fn estimated_shares_on_an_array_with_one_queue(
+        loads in loads(), disks in 1_u32..9, depth in 16_u32..65, seed in any::<u64>(),
+    ) {
+        let mut rig = Rig::new(config(disks, Accounting::Queued), &loads, depth as usize, seed);
+        rig.array.discipline = Discipline::OneQueue;
+        let (off, shares) = steady(rig);
+        prop_assert!(off <= 0.015, "{off}: {shares:?} for {:?}", ideal(&loads));
+    }
+}
+
 /// An array of so many disks that are told as one for each request that may be there.
 fn estimated(loads: &[Load], depth: u32, disks: usize, discipline: Discipline, seed: u64) -> Rig {
     let config = FairioConfig { load_threshold: depth / 2, ..config(depth, Accounting::Estimated) };

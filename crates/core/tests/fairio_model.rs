@@ -43,6 +43,7 @@ struct Model {
     threshold: u128,
     load: usize,
     reported: bool,
+    queued: bool,
     now: u128,
     start: Option<u128>,
     /// Requests of classes sent in this cycle, and requests completed.
@@ -68,7 +69,13 @@ impl Model {
         if n > self.disks && now > self.now {
             self.crowded = Some(now);
         }
-        if n > 0 && !self.reported {
+        if self.queued {
+            for (_, flow) in self.store.iter().take(self.disks as usize) {
+                if let Some(flow) = self.flows.get_mut(flow) {
+                    flow.used += if flow.active { (now - self.now) << 32 } else { 0 };
+                }
+            }
+        } else if n > 0 && !self.reported {
             let grown = ((now - self.now) << 32) * n.min(self.disks) + self.part;
             let slice = grown / n;
             self.part = grown % n;
@@ -205,7 +212,7 @@ impl Model {
         let sums: BTreeMap<usize, u128> = active.iter().map(|id| (*id, sum(*id))).collect();
         let all: u128 = sums.values().sum();
         let queued = self.crowded.is_some_and(|last| self.now - last < self.cycle * self.r as u128);
-        let offered = if !self.reported && queued {
+        let offered = if !self.reported && !self.queued && queued {
             offered.min(all + all / 16)
         } else if all > offered + offered / 16 {
             offered
@@ -354,7 +361,10 @@ impl Model {
     }
 
     fn complete(&mut self, index: usize, service: Option<u64>, cancelled: bool) {
-        let id = self.store.remove(index).1;
+        // Which of a flow's requests is done nobody tells: in a queue it is taken for the oldest.
+        let id = self.store[index].1;
+        let oldest = self.store.iter().position(|(_, flow)| *flow == id);
+        self.store.remove(if self.queued { oldest.unwrap() } else { index });
         self.part = 0;
         let (now, reported) = (self.now, self.reported);
         if let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.active) {
@@ -431,12 +441,14 @@ fn steps(flows: usize) -> impl Strategy<Value = Vec<Step>> {
 
 fn configs() -> impl Strategy<Value = FairioConfig> {
     let cycle = prop_oneof![Just(10_000_000_u64), 1_000_u64..50_000_000];
-    (cycle, 1_u32..9, 1_u32..5, 1_u32..4, 1_u32..17, any::<bool>()).prop_map(
-        |(cycle, disks, window_cycles, class_threshold, load_threshold, reported)| FairioConfig {
+    let accounting =
+        prop_oneof![Just(Accounting::Reported), Just(Accounting::Estimated), Just(Accounting::Queued)];
+    (cycle, 1_u32..9, 1_u32..5, 1_u32..4, 1_u32..17, accounting).prop_map(
+        |(cycle, disks, window_cycles, class_threshold, load_threshold, accounting)| FairioConfig {
             window_cycles,
             class_threshold,
             load_threshold,
-            accounting: if reported { Accounting::Reported } else { Accounting::Estimated },
+            accounting,
             ..FairioConfig::new(Span::from_nanos(cycle), disks)
         },
     )
@@ -459,6 +471,7 @@ impl Pair {
             threshold: config.class_threshold.into(),
             load: config.load_threshold as usize,
             reported: config.accounting == Accounting::Reported,
+            queued: config.accounting == Accounting::Queued,
             now: 0,
             start: None,
             sent: 0,

@@ -33,6 +33,8 @@ pub(crate) struct DiskClock {
     part: u32,
     outstanding: u32,
     disks: u32,
+    /// Whether requests that wait in the store are charged nothing: then the slope is 1.
+    queued: bool,
     /// The last instant at which there were more requests than disks.
     crowded: Option<Time>,
 }
@@ -59,8 +61,8 @@ impl DiskTime {
 }
 
 impl DiskClock {
-    pub(crate) const fn new(disks: u32) -> Self {
-        Self { at: Time::ZERO, integral: 0, part: 0, outstanding: 0, disks, crowded: None }
+    pub(crate) const fn new(disks: u32, queued: bool) -> Self {
+        Self { at: Time::ZERO, integral: 0, part: 0, outstanding: 0, disks, queued, crowded: None }
     }
 
     /// Requests at the store, of all flows.
@@ -75,7 +77,9 @@ impl DiskClock {
         if slice > 0 && self.outstanding > self.disks {
             self.crowded = Some(self.at);
         }
-        if self.outstanding > 0 {
+        if self.queued {
+            self.integral = self.integral.saturating_add(slice << SCALE_BITS);
+        } else if self.outstanding > 0 {
             let busy = self.outstanding.min(self.disks);
             let grown = (slice << SCALE_BITS) * u128::from(busy) + u128::from(self.part);
             let outstanding = u128::from(self.outstanding);
@@ -123,7 +127,7 @@ mod tests {
     #[test]
     fn a_look_at_the_clock_changes_nothing() {
         let taken = [7, 7_000].map(|step| {
-            let mut clock = DiskClock::new(1);
+            let mut clock = DiskClock::new(1, false);
             (0..3).for_each(|_| clock.enter());
             let mut mark = clock.mark();
             let mut taken = DiskTime::ZERO;
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_drawing_above() {
-        let mut clock = DiskClock::new(2);
+        let mut clock = DiskClock::new(2, false);
         let mut mark = clock.mark();
         let mut taken = DiskTime::ZERO;
         for (at, enter) in [(0, 1), (100, 1), (200, 2)] {

@@ -71,7 +71,7 @@
 //! 9. *Failed attempts.* Each arrival and each completion is one attempt; a poll without an eligible
 //!    request fails all that are left. The driver's dispatch depth is respected besides.
 //! 10. *TimePerRequest* is over the last full cycle; short ones are added to the one before them.
-//! 11. Estimated accounting charges as time passes, reported accounting at completion (step 5).
+//! 11. Estimated accounting charges as time passes (whom: disk_time.rs, line.rs), reported at completion (step 5).
 //! 12. A changed weight counts as a change of the active set. New classes wait for the next cycle, or
 //!     for the store to be under-loaded.
 //! 13. Background flows (not in the paper) go, by weight, when no class has a request waiting; their
@@ -95,6 +95,7 @@ use super::fair::FairShare;
 pub use super::fairio_config::{Accounting, FairioClass, FairioConfig, FairioConfigError};
 use super::fairio_history::History;
 use super::fairio_member::{Member, divide, magnitude};
+use super::line::Line;
 use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::queue::{Fifo, Slab, Waiting};
@@ -132,6 +133,8 @@ pub struct Fairio {
     parched: FlowHeap,
     fair: FairShare,
     clock: DiskClock,
+    /// Who is served, for [`Accounting::Queued`].
+    line: Line,
     members: Vec<Member>,
     history: History,
     /// Whether the active set has changed in this cycle.
@@ -186,7 +189,8 @@ impl Fairio {
             eligible: FlowHeap::default(),
             parched: FlowHeap::default(),
             fair: FairShare::default(),
-            clock: DiskClock::new(config.disks),
+            clock: DiskClock::new(config.disks, config.accounting == Accounting::Queued),
+            line: Line::new(config.disks),
             members: Vec::new(),
             history: History::new(&config),
             changed: false,
@@ -286,9 +290,12 @@ impl Fairio {
     /// Charges the class in `seat` up to now.
     fn settle(&mut self, seat: u32) {
         if let Some(member) = self.members.get_mut(seat as usize) {
-            let outstanding = self.flows[member.flow.index()].outstanding;
-            let taken = self.clock.settle(&mut member.mark, outstanding);
-            if self.config.accounting == Accounting::Estimated {
+            let charged = match self.config.accounting {
+                Accounting::Queued => self.line.served(member.flow),
+                _ => self.flows[member.flow.index()].outstanding,
+            };
+            let taken = self.clock.settle(&mut member.mark, charged);
+            if self.config.accounting != Accounting::Reported {
                 member.used.add(taken);
             }
         }
@@ -342,7 +349,7 @@ impl Fairio {
         flow.outstanding += 1;
         let member = &mut self.members[flow.seat as usize];
         member.credit = member.credit.saturating_sub(1);
-        self.clock.enter();
+        self.enter_store(id);
         self.waiting -= 1;
         self.sent += 1;
         match self.attempts.checked_sub(1) {
@@ -351,6 +358,24 @@ impl Fairio {
         }
         self.rekey(id);
         Decision::Dispatch(waiting.dispatch(None))
+    }
+
+    fn enter_store(&mut self, flow: FlowId) {
+        self.clock.enter();
+        if self.config.accounting == Accounting::Queued {
+            self.line.enter(flow);
+        }
+    }
+
+    /// The flow has been charged up to now, and so is the one that is served in its place.
+    fn leave_store(&mut self, flow: FlowId) {
+        self.clock.leave();
+        if self.config.accounting == Accounting::Queued {
+            if let Some(next) = self.line.waits_first() {
+                self.settle(self.flows[next.index()].seat);
+            }
+            self.line.leave(flow);
+        }
     }
 
     fn pop_background(&mut self) -> Option<Waiting> {
@@ -365,7 +390,7 @@ impl Fairio {
     fn serve_background(&mut self) -> Decision {
         let Some(waiting) = self.pop_background() else { return Decision::Idle };
         self.flows[waiting.request.flow.index()].outstanding += 1;
-        self.clock.enter();
+        self.enter_store(waiting.request.flow);
         Decision::Dispatch(waiting.dispatch(None))
     }
 
@@ -487,8 +512,8 @@ impl Fairio {
         let (flows, offered) = (&self.flows, self.history.offered());
         let more = charged + (charged >> SLACK_BITS);
         let overrun = charged > offered + (offered >> SLACK_BITS);
-        let reported = self.config.accounting == Accounting::Reported;
-        let offered = match reported || !self.clock.was_crowded(self.window()) {
+        let known = self.config.accounting != Accounting::Estimated;
+        let offered = match known || !self.clock.was_crowded(self.window()) {
             false => offered.min(more),
             true if overrun => offered,
             true => more,
@@ -561,6 +586,9 @@ impl Fairio {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
             table::cover(&mut self.flows, flows, Flow::ABSENT);
+            if self.config.accounting == Accounting::Queued {
+                self.line.cover(flows);
+            }
         }
     }
 
@@ -712,7 +740,7 @@ impl Scheduler for Fairio {
                 self.revoke(request.flow);
             }
         }
-        self.clock.leave();
+        self.leave_store(request.flow);
         self.attempts = self.attempts.saturating_add(1);
         self.completed += 1;
         self.catch_up();

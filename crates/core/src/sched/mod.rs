@@ -28,6 +28,7 @@ pub(crate) mod fair;
 mod fairio_config;
 mod fairio_history;
 mod fairio_member;
+mod line;
 mod pace;
 mod rate_tag;
 mod spare;

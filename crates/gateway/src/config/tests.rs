@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel_core::{Cost, Envelope, Rate, Span, Weight};
 use proptest::prelude::*;
 
-use evenkeel_core::sched::fairio::FairioConfig;
+use evenkeel_core::sched::fairio::{Accounting, FairioConfig};
 
 use super::*;
 
@@ -340,6 +340,13 @@ fn fairio_and_cello_have_parameters() {
     assert_eq!(
         (fairio.cycle, fairio.disks, fairio.load_threshold, fairio.window_cycles),
         (Span::from_millis(1_000), 6, 3, 20)
+    );
+    let queued = format!("{BASE}scheduler = \"fairio\"\nfairio = {{ accounting = \"queued\" }}");
+    assert_eq!(parsed(&queued).stores[0].tuning.fairio.accounting, Accounting::Queued);
+    assert_refused(
+        "scheduler = \"fairio\"\nfairio = { accounting = \"reported\" }",
+        "[\"reported\"] store.pool.fairio.accounting: \"reported\" is not known here; \
+         write \"shared\" or \"queued\"",
     );
     let table = "scheduler = \"cello\"\ncello = { real_time = 3, throughput = 2, quantum = 2.5 }";
     let cello = parsed(&format!("{BASE}{table}")).stores[0].tuning.cello;
