@@ -46,6 +46,7 @@ told! {
             "window": { "type": "integer", "minimum": 1, "maximum": 256 },
             "class_threshold": { "type": "integer", "minimum": 1, "maximum": 1_048_576 },
             "load_threshold": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+            "accounting": { "enum": ["shared", "queued"] },
             "first_request": { "type": "string", "examples": ["5 ms"] }
         },
         "additionalProperties": false
