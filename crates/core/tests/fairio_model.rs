@@ -58,6 +58,8 @@ struct Model {
     columns: Vec<Column>,
     /// What is left of the last slice, in parts of 1 / requests at the store.
     part: u128,
+    /// The last completion, or when the store had nothing before.
+    progress: u128,
     attempts: usize,
     failed: usize,
     virtual_now: u128,
@@ -291,6 +293,9 @@ impl Model {
     }
 
     fn send(&mut self, index: usize) -> Result<u64, u128> {
+        if self.store.is_empty() {
+            self.progress = self.now;
+        }
         let sent = self.waiting.remove(index);
         self.store.push(sent);
         self.part = 0;
@@ -361,6 +366,8 @@ impl Model {
     }
 
     fn complete(&mut self, index: usize, service: Option<u64>, cancelled: bool) {
+        self.changed |= self.now - self.progress >= self.cycle * self.r as u128;
+        self.progress = self.now;
         // Which of a flow's requests is done nobody tells: in a queue it is taken for the oldest.
         let id = self.store[index].1;
         let oldest = self.store.iter().position(|(_, flow)| *flow == id);
@@ -483,6 +490,7 @@ impl Pair {
             store: Vec::new(),
             columns: Vec::new(),
             part: 0,
+            progress: 0,
             attempts: 0,
             failed: 0,
             virtual_now: 0,

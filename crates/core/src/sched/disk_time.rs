@@ -37,6 +37,8 @@ pub(crate) struct DiskClock {
     queued: bool,
     /// The last instant at which there were more requests than disks.
     crowded: Option<Time>,
+    /// The last completion, or when the store had nothing before.
+    progress: Time,
 }
 
 /// How far one flow has been charged.
@@ -62,7 +64,16 @@ impl DiskTime {
 
 impl DiskClock {
     pub(crate) const fn new(disks: u32, queued: bool) -> Self {
-        Self { at: Time::ZERO, integral: 0, part: 0, outstanding: 0, disks, queued, crowded: None }
+        Self {
+            at: Time::ZERO,
+            integral: 0,
+            part: 0,
+            outstanding: 0,
+            disks,
+            queued,
+            crowded: None,
+            progress: Time::ZERO,
+        }
     }
 
     /// Requests at the store, of all flows.
@@ -94,8 +105,17 @@ impl DiskClock {
         self.crowded.is_some_and(|last| self.at.since(last) < window)
     }
 
+    /// A request is done: whether the store has been busy for `window` without completing another.
+    pub(crate) fn has_stalled(&mut self, window: Span) -> bool {
+        let before = core::mem::replace(&mut self.progress, self.at);
+        self.at.since(before) >= window
+    }
+
     /// One more request at the store, as of the last [`DiskClock::advance`].
     pub(crate) fn enter(&mut self) {
+        if self.outstanding == 0 {
+            self.progress = self.at;
+        }
         self.outstanding = self.outstanding.saturating_add(1);
         self.part = 0;
     }

@@ -72,7 +72,8 @@
 //!    request fails all that are left. The driver's dispatch depth is respected besides.
 //! 10. *TimePerRequest* is over the last full cycle; short ones are added to the one before them.
 //! 11. Estimated accounting charges as time passes (whom: disk_time.rs, line.rs), reported at completion (step 5).
-//! 12. A changed weight counts as a change of the active set. New classes wait for the next cycle, or
+//! 12. A changed weight counts as a change of the active set, and so does a stall: if the store has completed nothing
+//!     for a whole window, what the window holds is no measure of those after it. New classes wait for the next cycle, or
 //!     for the store to be under-loaded.
 //! 13. Background flows (not in the paper) go, by weight, when no class has a request waiting; their
 //!     disk time is charged to nobody. Costs mean nothing to classes: the metric is disk time.
@@ -740,6 +741,7 @@ impl Scheduler for Fairio {
                 self.revoke(request.flow);
             }
         }
+        self.changed |= self.clock.has_stalled(self.window());
         self.leave_store(request.flow);
         self.attempts = self.attempts.saturating_add(1);
         self.completed += 1;
