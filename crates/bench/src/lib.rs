@@ -92,6 +92,28 @@ pub fn limited_slo(flow: u32) -> Slo {
     slo(flow).with_limit(Rate::per_second(1_000)).expect("in range")
 }
 
+/// What a store of all sorts promises: of five flows one is in the background, one has three classes, one a limit,
+/// and two have a single class.
+///
+/// # Panics
+/// Never: all of it is in range.
+#[must_use]
+pub fn mixed_slo(flow: u32) -> Slo {
+    let single = slo(flow);
+    let Some(inner) = single.envelope().copied() else { return single };
+    let outward = |factor: u64| {
+        let latency = Span::from_nanos(inner.latency().as_nanos() * factor);
+        let burst = Cost::from_millis(inner.burst().as_millis() * factor);
+        Envelope::new(burst, inner.rate(), latency).expect("in range")
+    };
+    match flow % 5 {
+        4 => Slo::background().with_weight(Weight::new(1 + flow % 7).expect("in range")),
+        3 => Slo::nested(&[inner, outward(2), outward(8)]).expect("nested"),
+        2 => limited_slo(flow),
+        _ => single,
+    }
+}
+
 /// The same reservation and the same weight for every flow, half of a device of 100 000 per second among
 /// them: what the peer is measured with.
 #[must_use]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::{Parser, Subcommand, ValueEnum};
 use evenkeel_bench::growth::{self, Change};
 use evenkeel_bench::{
-    BUSY_DEVICE, Boxed, IDLE_DEVICE, Load, Queue, counting, equal_slo, limited_slo, scheduler, slo,
+    BUSY_DEVICE, Boxed, IDLE_DEVICE, Load, Queue, counting, equal_slo, limited_slo, mixed_slo, scheduler, slo,
 };
 use evenkeel_core::Span;
 
@@ -77,6 +77,8 @@ enum Kind {
     Idle,
     /// The engine, many different promises, a device that is slower than they are.
     Busy,
+    /// The engine, single and nested classes, limits and background flows, a device that is faster than they are.
+    Mixed,
 }
 
 fn main() -> ExitCode {
@@ -131,8 +133,10 @@ fn steps(scheduler: Boxed, flows: u32, kind: Kind) -> Box<dyn FnMut(u64)> {
         }
         Kind::Idle => IDLE_DEVICE,
         Kind::Busy => BUSY_DEVICE,
+        Kind::Mixed => IDLE_DEVICE,
     };
-    let mut load = Load::new(scheduler, flows, service, slo);
+    let promise = if matches!(kind, Kind::Mixed) { mixed_slo } else { slo };
+    let mut load = Load::new(scheduler, flows, service, promise);
     Box::new(move |count| (0..count).for_each(|_| load.step()))
 }
 

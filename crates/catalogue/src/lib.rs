@@ -19,7 +19,7 @@ mod tuning;
 
 pub use costs::read_cost;
 pub use depth::{AdaptiveDepth, Depth};
-pub use limits::{envelope_remedy, read_limit};
+pub use limits::{envelope_remedy, rate_remedy, read_limit};
 pub use promises::{Objection, PromiseKey, burst_objection, limit_objection, with_rates};
 pub use schedulers::SchedulerKind;
 pub use tuning::{Tuning, TuningItems};

@@ -37,6 +37,15 @@ fn remedy(error: SloError) -> String {
     }
 }
 
+/// What to write instead of a reservation or a limit that is out of range.
+#[must_use]
+pub fn rate_remedy(error: SloError) -> String {
+    match error {
+        SloError::ZeroRate => "write a value above 0, or leave it out".to_owned(),
+        error => envelope_remedy(error),
+    }
+}
+
 /// What to write instead of an envelope's parameter that is out of range.
 #[must_use]
 pub fn envelope_remedy(error: SloError) -> String {

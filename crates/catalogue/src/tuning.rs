@@ -1,7 +1,7 @@
 //! What some schedulers want to know beyond the promises: a table of their own beside `scheduler`.
 
 use evenkeel_core::sched::cello::CelloConfig;
-use evenkeel_core::sched::fairio::{FairioConfig, FairioConfigError};
+use evenkeel_core::sched::fairio::{Accounting, FairioConfig, FairioConfigError};
 use evenkeel_core::{Span, Weight};
 use evenkeel_strict::{Item, Report, Table};
 
@@ -38,9 +38,11 @@ pub struct TuningItems<'t> {
 }
 
 impl<'t> TuningItems<'t> {
-    /// Reads all tables, for a file that is run under several schedulers.
-    pub fn read_all(&self, report: &mut Report, depth: u32, disks: u32) -> Tuning {
+    /// Reads all tables, for a file that is run under several schedulers. FAIRIO goes by `accounting` unless its
+    /// table says otherwise.
+    pub fn read_all(&self, report: &mut Report, depth: u32, disks: u32, accounting: Accounting) -> Tuning {
         let mut tuning = Tuning::for_store(depth, disks);
+        tuning.fairio.accounting = accounting;
         if let Some(item) = &self.fairio {
             read_fairio(report, item, depth, &mut tuning.fairio);
         }
@@ -91,6 +93,10 @@ fn read_fairio(report: &mut Report, item: &Item<'_>, depth: u32, fairio: &mut Fa
             item.refuse(report, message, remedy);
         }
         *value = number;
+    }
+    if let Some(item) = table.take("accounting") {
+        let choices = [("shared", Accounting::Estimated), ("queued", Accounting::Queued)];
+        fairio.accounting = item.choice(report, &choices).unwrap_or(fairio.accounting);
     }
     let times = [
         ("cycle", FairioConfigError::Cycle, &mut fairio.cycle),

@@ -133,7 +133,7 @@ pub struct Engine {
     free: Vec<u32>,
     depth: u32,
     outstanding: u32,
-    /// Requests in the scheduler.
+    /// Requests in the scheduler, and places of groups.
     waiting: usize,
     replies: VecDeque<Record>,
     timeout: Option<Time>,
@@ -162,13 +162,20 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     request: Request,
-    /// As which the scheduler knows its flow: of a member, the group.
+    /// As which the scheduler knows its flow: of a member, the group; [`NOBODY`] if it went without a place.
     scheduled: FlowId,
     arrival: Time,
     dispatch: Time,
     promise: Option<Span>,
     class: Option<u8>,
 }
+
+/// The flow of a request of which the scheduler has not been told that it went: no flow has this number.
+const NOBODY: FlowId = FlowId(u32::MAX);
+const _: () = assert!(NOBODY.0 > FlowId::MAX.0);
+
+/// The ticket of a place that nothing took.
+const NO_TICKET: Ticket = Ticket { slot: u32::MAX, generation: 0 };
 
 impl Engine {
     /// An engine that keeps at most `depth` requests outstanding at the store. Takes memory for
@@ -226,17 +233,13 @@ impl Engine {
             return Some(Output::Reply(record));
         }
         if !self.groups.is_empty() {
-            self.release_due();
-            self.timeout = self.groups.next_due();
+            return self.poll_among_groups().map(Output::Submit);
         }
         if self.outstanding >= self.depth || self.waiting == 0 {
             return None;
         }
         match self.scheduler.poll_dispatch(self.now) {
-            Decision::Dispatch(dispatch) if self.groups.is_empty() => {
-                self.submit(dispatch.request.flow, &dispatch).map(Output::Submit)
-            }
-            Decision::Dispatch(dispatch) => self.submit_among_groups(&dispatch).map(Output::Submit),
+            Decision::Dispatch(dispatch) => self.submit(dispatch.request.flow, &dispatch).map(Output::Submit),
             Decision::WaitUntil(instant) => {
                 self.timeout = Some(self.timeout.map_or(instant, |due| due.min(instant)));
                 None
@@ -268,13 +271,13 @@ impl Engine {
     #[must_use]
     pub fn backlog(&self, flow: FlowId) -> usize {
         let member = self.groups.backlog(flow);
-        member.unwrap_or_else(|| self.scheduler.backlog(flow) + self.groups.held_in(flow))
+        member.unwrap_or_else(|| self.groups.waiting_in(flow, self.scheduler.backlog(flow)))
     }
 
     /// Requests of all flows that wait.
     #[must_use]
     pub const fn waiting(&self) -> usize {
-        self.waiting + self.groups.held()
+        self.groups.waiting(self.waiting)
     }
 
     /// The name of the scheduler inside.
@@ -499,7 +502,7 @@ impl Engine {
         self.replies.push_back(record);
         if scheduled == request.flow {
             self.scheduler.on_completion(now, &request, completion);
-        } else {
+        } else if scheduled != NOBODY {
             self.scheduler.on_completion(now, &Request { flow: scheduled, ..request }, completion);
         }
         Ok(())
@@ -566,29 +569,63 @@ impl Engine {
         Ok(())
     }
 
-    /// [`Engine::submit`] where there are groups: of a group, whoever takes the place goes.
+    /// [`Engine::poll_output`] where there are groups: of a group, whoever takes the place goes.
     #[inline(never)]
-    fn submit_among_groups(&mut self, dispatch: &Dispatch) -> Option<Submission> {
-        let scheduled = dispatch.request.flow;
-        if self.groups.is_group(scheduled) {
-            let chosen = self.groups.take(dispatch);
-            return self.submit(scheduled, &chosen);
+    fn poll_among_groups(&mut self) -> Option<Submission> {
+        self.release_due();
+        self.timeout = self.groups.next_due();
+        if self.outstanding >= self.depth {
+            return None;
         }
-        self.submit(scheduled, dispatch)
+        let by_cost = self.scheduler.counts_cost();
+        if let Some(dispatch) = self.groups.take_on_credit(by_cost) {
+            return self.occupy(NOBODY, &dispatch);
+        }
+        while self.waiting > 0 {
+            let place = match self.scheduler.poll_dispatch(self.now) {
+                Decision::Dispatch(place) => place,
+                Decision::WaitUntil(instant) => {
+                    self.timeout = Some(self.timeout.map_or(instant, |due| due.min(instant)));
+                    return None;
+                }
+                Decision::Blocked | Decision::Idle => return None,
+            };
+            let scheduled = place.request.flow;
+            if !self.groups.is_group(scheduled) {
+                return self.submit(scheduled, &place);
+            }
+            if let Some(chosen) = self.groups.take(&place, by_cost) {
+                return self.submit(scheduled, &chosen);
+            }
+            // Nothing goes to the store in this place, so for the scheduler it is over.
+            self.leave_queue(scheduled);
+            let nothing = Completion::new(NO_TICKET, Outcome::Cancelled);
+            self.scheduler.on_completion(self.now, &place.request, &nothing);
+        }
+        None
     }
 
-    /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
-    fn submit(&mut self, scheduled: FlowId, dispatch: &Dispatch) -> Option<Submission> {
-        let slot = self.free.pop()?;
-        let Dispatch { request, arrival, promise, class, finish_tag: _ } = *dispatch;
+    /// A request or place of `scheduled` has left the scheduler.
+    fn leave_queue(&mut self, scheduled: FlowId) {
         if !self.counts.is_empty() {
             self.counts.get_mut(&scheduled).map(VecDeque::pop_front);
         }
+        self.waiting -= 1;
+    }
+
+    fn submit(&mut self, scheduled: FlowId, dispatch: &Dispatch) -> Option<Submission> {
+        self.leave_queue(scheduled);
+        self.occupy(scheduled, dispatch)
+    }
+
+    /// Gives a dispatched request its slot. There is one, because fewer than `depth` are outstanding.
+    fn occupy(&mut self, scheduled: FlowId, dispatch: &Dispatch) -> Option<Submission> {
+        let slot = self.free.pop()?;
+        let Dispatch { request, arrival, promise, class, finish_tag: _ } = *dispatch;
         let entry = &mut self.slots[slot as usize];
         entry.in_flight = Some(InFlight { request, scheduled, arrival, dispatch: self.now, promise, class });
         let ticket = Ticket { slot, generation: entry.generation };
         self.outstanding += 1;
-        self.waiting -= 1;
         Some(Submission { ticket, request })
     }
 }

@@ -29,9 +29,24 @@
 //! promised, and becomes a place when the bucket has its cost, or is full: a request dearer than σ goes
 //! then and leaves a debt, so that none waits for ever.
 //!
-//! Cost of an operation: O(log members of the group + log members with something held back). A place has the
-//! cost of the request from which it came; which request takes it may cost more or less, but while the
-//! flow waits every cost is counted once.
+//! **Costs.** A place has the cost of the request from which it came; the request that takes it may cost more,
+//! or less. Places are therefore money: one that is dispatched adds its cost to the group's *credit*, and
+//! requests go as long as the credit covers the next: none, one, or several.
+//!
+//! ```text
+//!  places, in order    1   1   1   1   5       a a a a b: four small ones of a, one of b that costs 5
+//!  credit              1   2   3   4   9 4 3 2 1 0
+//!  goes, b's turn      -   -   -   -   b a a a a
+//! ```
+//!
+//! Without that a member of large requests would use the places of one of small ones, and the group more of
+//! the store than its tags stand for: others would miss what they are promised. With it what the group has
+//! sent is what its places cost, or less by a part of one request. The law holds in costs: when the place
+//! of i goes, the credit has covered all that waited when i came. Where all requests cost the same, each
+//! place has its request. A scheduler that shares time instead (FAIRIO) sees what each request takes: there
+//! every place has its request, whatever that costs.
+//!
+//! Cost of an operation: O(log members of the group + log members with something held back).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -109,6 +124,10 @@ pub(crate) struct Groups {
     /// Members that are held back, by the instant when their next request is released.
     due: FlowHeap,
     held: usize,
+    /// The sum of what the groups owe.
+    owed: isize,
+    /// The group whose place went last: its credit may cover more.
+    paying: Option<FlowId>,
     joined: usize,
     sequence: u64,
 }
@@ -135,6 +154,11 @@ struct Group {
     fair: FairShare,
     /// Released requests with a promise, oldest first.
     promised: List,
+    /// What the places dispatched so far cost, less the requests that went: at least 0, unless a scheduler that
+    /// does not count costs has been at work.
+    credit: i128,
+    /// Requests that wait, less places that wait.
+    owed: isize,
 }
 
 /// A request of a member.
@@ -205,14 +229,15 @@ impl Groups {
         self.member(flow).map(|member| (member.released.length + member.held.length) as usize)
     }
 
-    /// Requests of a group's members that are held back.
-    pub(crate) fn held_in(&self, group: FlowId) -> usize {
-        self.groups.get(group.index()).and_then(Option::as_ref).map_or(0, |group| group.held)
+    /// Requests of a group's members that wait, of which the scheduler holds so many places.
+    pub(crate) fn waiting_in(&self, group: FlowId, places: usize) -> usize {
+        let group = self.groups.get(group.index()).and_then(Option::as_ref);
+        group.map_or(places, |group| places.saturating_add_signed(group.owed) + group.held)
     }
 
-    /// Requests of all members that are held back.
-    pub(crate) const fn held(&self) -> usize {
-        self.held
+    /// All requests that wait, of which the scheduler holds so many, or places for them.
+    pub(crate) const fn waiting(&self, places: usize) -> usize {
+        places.saturating_add_signed(self.owed) + self.held
     }
 
     /// When the next request is to be released.
@@ -350,45 +375,75 @@ impl Groups {
         self.set_due(now, flow);
     }
 
-    /// The request that takes the place of `place`, dispatched by the scheduler.
-    pub(crate) fn take(&mut self, place: &Dispatch) -> Dispatch {
-        let group = place.request.flow;
-        let Some(index) = self.choose(group, place) else { return *place };
-        let node = self.nodes[index as usize];
-        let flow = node.arrival.request.flow;
-        let (Some(group), Some(member)) =
-            (self.groups[group.index()].as_mut(), self.members[flow.index()].as_mut())
-        else {
-            return *place;
+    /// The request that takes the place of `place`, dispatched by the scheduler; `None` if the credit does not
+    /// cover it yet. `by_cost` as [`crate::Scheduler::counts_cost`].
+    pub(crate) fn take(&mut self, place: &Dispatch, by_cost: bool) -> Option<Dispatch> {
+        let id = place.request.flow;
+        let (index, generation) = index_of(place.request.id);
+        let origin = self.nodes.get(index as usize).filter(|node| node.generation == generation);
+        let own = (origin.is_some() && place.promise.is_some()).then_some(index);
+        let next = own.or_else(|| self.choose(id));
+        self.paying = Some(id);
+        self.owed += 1;
+        let group = self.groups.get_mut(id.index())?.as_mut()?;
+        group.owed += 1;
+        group.credit += i128::from(place.request.cost.as_millis());
+        let covered = |index: &u32| own.is_some() || !by_cost || group.covers(&self.nodes[*index as usize]);
+        let index = next.filter(covered)?;
+        let finish_tag = place.finish_tag;
+        self.go(id, index).map(|dispatch| Dispatch { finish_tag, ..dispatch })
+    }
+
+    /// A request that goes without a place of its own, on credit that is left over.
+    pub(crate) fn take_on_credit(&mut self, by_cost: bool) -> Option<Dispatch> {
+        let id = self.paying?;
+        let next = self.choose(id);
+        let group = self.groups.get_mut(id.index())?.as_mut()?;
+        // What costs nothing waits for its place, so that there is a request for each.
+        let covered = |index: &u32| {
+            let node = &self.nodes[*index as usize];
+            group.owed > 0 && !by_cost
+                || by_cost && group.covers(node) && (group.owed > 0 || node.arrival.request.cost > Cost::ZERO)
         };
+        let Some(index) = next.filter(covered) else {
+            self.paying = None;
+            return None;
+        };
+        self.go(id, index)
+    }
+
+    /// Whose turn it is: the first request of the member with the oldest promise, or else by weight.
+    fn choose(&mut self, group: FlowId) -> Option<u32> {
+        let group = self.groups.get_mut(group.index())?.as_mut()?;
+        let member = match self.nodes.get(group.promised.first as usize) {
+            Some(oldest) => oldest.arrival.request.flow,
+            None => *group.seats.get(group.fair.next()?.index())?,
+        };
+        Some(self.member(member)?.released.first)
+    }
+
+    /// The request `index` leaves its member.
+    fn go(&mut self, group: FlowId, index: u32) -> Option<Dispatch> {
+        let node = self.nodes[index as usize];
+        let Arrival { request, arrived: arrival, promise, class } = node.arrival;
+        let group = self.groups[group.index()].as_mut()?;
+        let member = self.members[request.flow.index()].as_mut()?;
+        group.credit -= i128::from(request.cost.as_millis());
+        group.owed -= 1;
+        self.owed -= 1;
         member.released.remove(&mut self.nodes, Chain::Member, index);
-        if node.arrival.promise.is_some() {
+        if promise.is_some() {
             group.promised.remove(&mut self.nodes, Chain::Promised, index);
         }
         group.fair.mark();
-        member.tag = member.tag.saturating_add(virtual_length(node.arrival.request.cost, member.weight));
+        member.tag = member.tag.saturating_add(virtual_length(request.cost, member.weight));
         match self.nodes.get(member.released.first as usize) {
             Some(next) => group.fair.place(member.seat, member.tag, next.sequence),
             None => group.fair.withdraw(member.seat),
         }
         self.nodes[index as usize].generation = node.generation.wrapping_add(1);
         self.free.push(index);
-        let Arrival { request, arrived: arrival, promise, class } = node.arrival;
-        Dispatch { request, arrival, finish_tag: place.finish_tag, promise, class }
-    }
-
-    fn choose(&mut self, group: FlowId, place: &Dispatch) -> Option<u32> {
-        let group = self.groups.get_mut(group.index())?.as_mut()?;
-        let (index, generation) = index_of(place.request.id);
-        let origin = self.nodes.get(index as usize).filter(|node| node.generation == generation);
-        if origin.is_some() && place.promise.is_some() {
-            return Some(index);
-        }
-        let member = match self.nodes.get(group.promised.first as usize) {
-            Some(oldest) => oldest.arrival.request.flow,
-            None => *group.seats.get(group.fair.next()?.index())?,
-        };
-        Some(self.member(member)?.released.first)
+        Some(Dispatch { request, arrival, finish_tag: None, promise, class })
     }
 
     fn release(&mut self, now: Time, flow: FlowId, index: u32) {
@@ -450,6 +505,11 @@ impl Groups {
 }
 
 impl Group {
+    /// Whether its credit is enough for the request.
+    fn covers(&self, node: &Node) -> bool {
+        i128::from(node.arrival.request.cost.as_millis()) <= self.credit
+    }
+
     fn take_seat(&mut self, flow: FlowId) -> FlowId {
         if let Some(seat) = self.vacant.pop() {
             self.seats[seat.index()] = flow;

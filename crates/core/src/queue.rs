@@ -102,6 +102,12 @@ impl Waiting {
         if nanos == 0 { None } else { Some(Span::from_nanos(nanos)) }
     }
 
+    /// δ of this request: what it was promised when it came, or else that of its flow.
+    #[inline(always)]
+    pub(crate) fn latency(&self, of_flow: Span) -> Span {
+        self.promise().unwrap_or(of_flow)
+    }
+
     pub(crate) fn class(&self) -> Option<u8> {
         (self.promise >> PROMISE_BITS).checked_sub(1).map(|class| class as u8)
     }

@@ -8,8 +8,7 @@ use std::num::NonZeroU32;
 
 use common::schedulers::{Boxed, KINDS, scheduler};
 use common::{request, slo};
-use evenkeel_core::sched::fairio::FairioConfig;
-use evenkeel_core::sched::mclock::MClock;
+use evenkeel_core::sched::fairio::{Accounting, Fairio, FairioConfig};
 use evenkeel_core::*;
 
 thread_local! {
@@ -37,11 +36,16 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Every third flow's requests cost twice as much.
+fn cost_of(flow: usize) -> u64 {
+    if flow.is_multiple_of(3) { 2_000 } else { 1_000 }
+}
+
 /// Rounds of arrivals for every flow, each followed by as many dispatches and completions.
 fn rounds(engine: &mut Engine, now: &mut u64, flows: usize, rounds: usize) {
     for round in 0..rounds {
         for flow in 0..flows {
-            let request = request(round as u64, flow, 1_000);
+            let request = request(round as u64, flow, cost_of(flow));
             engine.handle_input(Time::from_nanos(*now), Input::Arrival(request)).unwrap();
             *now += 1_000;
         }
@@ -73,9 +77,10 @@ fn allocations_in_steady_state(scheduler: Boxed, flows: usize) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// Groups of four, every other member limited, and every flow with counts.
-fn allocations_with_groups(groups: u32) -> u64 {
-    let mut engine = Engine::new(Box::new(MClock::new()), NonZeroU32::new(8).unwrap());
+/// Groups of four, every other member limited, and every flow with counts; members' requests differ in cost, so
+/// that some go without a place.
+fn allocations_with_groups(scheduler: Boxed, groups: u32) -> u64 {
+    let mut engine = Engine::new(scheduler, NonZeroU32::new(8).unwrap());
     let first = 4 * groups;
     for group in first..first + groups {
         engine.handle_input(Time::ZERO, Input::Add(FlowId(group), slo(4, 1_000, 20))).unwrap();
@@ -89,7 +94,7 @@ fn allocations_with_groups(groups: u32) -> u64 {
         engine.handle_input(Time::ZERO, counted).unwrap();
     }
     let mut now = 0;
-    rounds(&mut engine, &mut now, first as usize, 2);
+    rounds(&mut engine, &mut now, first as usize, 3);
     let before = ALLOCATIONS.get();
     rounds(&mut engine, &mut now, first as usize, 5);
     ALLOCATIONS.get() - before
@@ -103,8 +108,17 @@ fn the_hot_path_allocates_nothing() {
             let name = scheduler.name();
             assert_eq!(allocations_in_steady_state(scheduler, flows), 0, "{name}, {flows} flows");
         }
+        let queued =
+            FairioConfig { accounting: Accounting::Queued, ..FairioConfig::new(Span::from_millis(1), 4) };
+        let fairio = Fairio::new(queued).unwrap();
+        assert_eq!(allocations_in_steady_state(Box::new(fairio), flows), 0, "in a queue, {flows} flows");
     }
-    assert_eq!(allocations_with_groups(3), 0);
-    assert_eq!(allocations_with_groups(1_000), 0);
+    for groups in [3, 1_000] {
+        for kind in 0..KINDS {
+            let scheduler = scheduler(kind, FairioConfig::new(Span::from_millis(1), 4));
+            let name = scheduler.name();
+            assert_eq!(allocations_with_groups(scheduler, groups), 0, "{name}, {groups} groups");
+        }
+    }
     assert!(ALLOCATIONS.get() > 0, "the counter counts");
 }

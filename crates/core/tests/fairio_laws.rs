@@ -33,6 +33,9 @@ enum Discipline {
     Shared,
 }
 
+/// A century in ns.
+const CENTURY: u64 = 3_155_760_000 * 1_000_000_000;
+
 /// Several disks. Instants are in ns; under [`Discipline::Shared`] in units of 2⁻³² ns of the work that each
 /// request at the array has had.
 struct Array {
@@ -173,7 +176,7 @@ impl Rig {
         let Reverse((_, id, flow, service)) = self.store.pop().unwrap();
         let done =
             Completion::new(Ticket::from_bits(id), Outcome::Done).with_service(Span::from_nanos(service));
-        self.taken[flow] += service;
+        self.taken[flow] = self.taken[flow].saturating_add(service);
         self.served += 1;
         self.scheduler.on_completion(self.at(), &request(id, flow, 1_000), &done);
         if self.loads[flow].depth > 0 {
@@ -183,7 +186,7 @@ impl Rig {
 
     /// Shares of the disk time since the last call.
     fn shares(&mut self) -> Vec<f64> {
-        let whole: u64 = self.taken.iter().sum();
+        let whole: u128 = self.taken.iter().map(|taken| u128::from(*taken)).sum();
         let shares = self.taken.iter().map(|taken| *taken as f64 / whole as f64).collect();
         self.taken.fill(0);
         shares
@@ -295,6 +298,22 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Estimated for a device that takes requests one after the other, with the true number of its disks: classes of
+    /// any speed.
+    #[test]
+    fn estimated_shares_on_an_array_with_one_queue(
+        loads in loads(), disks in 1_u32..9, depth in 16_u32..65, seed in any::<u64>(),
+    ) {
+        let mut rig = Rig::new(config(disks, Accounting::Queued), &loads, depth as usize, seed);
+        rig.array.discipline = Discipline::OneQueue;
+        let (off, shares) = steady(rig);
+        prop_assert!(off <= 0.015, "{off}: {shares:?} for {:?}", ideal(&loads));
+    }
+}
+
 /// An array of so many disks that are told as one for each request that may be there.
 fn estimated(loads: &[Load], depth: u32, disks: usize, discipline: Discipline, seed: u64) -> Rig {
     let config = FairioConfig { load_threshold: depth / 2, ..config(depth, Accounting::Estimated) };
@@ -374,6 +393,30 @@ fn estimated_shares_swing_beside_a_light_class() {
     }
     assert!(at_once[0] > 0.3, "at once: {at_once:?}");
     assert!(worst(&later, &[0.5, 0.25, 0.25]) <= 0.015, "in the long run: {later:?}");
+}
+
+/// The store stalls for a century with a full depth of requests: nothing wraps, and what they are charged for it, or
+/// are not, says nothing about the window after it.
+#[test]
+fn a_century_of_stalling_is_forgotten() {
+    let load = |weight| Load { weight, service: 4_000, depth: 200 };
+    let loads = [3, 4, 5].map(load);
+    for accounting in [Accounting::Reported, Accounting::Estimated, Accounting::Queued] {
+        let disks = if accounting == Accounting::Estimated { 32 } else { 8 };
+        let mut rig = Rig::new(config(disks, accounting), &loads, 32, 9);
+        rig.array.discipline = Discipline::OneQueue;
+        rig.run(30 * CYCLE);
+        rig.now += CENTURY;
+        rig.array.free_at.iter_mut().for_each(|at| *at += CENTURY);
+        let later =
+            |Reverse((done, id, flow, service))| Reverse((done + u128::from(CENTURY), id, flow, service));
+        rig.store = rig.store.drain().map(later).collect();
+        rig.run(rig.now + CYCLE);
+        rig.shares();
+        rig.run(rig.now + 100 * CYCLE);
+        let shares = rig.shares();
+        assert!(worst(&shares, &ideal(&loads)) <= 0.015, "{accounting:?}: {shares:?}");
+    }
 }
 
 /// A class with one request at a time cannot use its share of eight disks: the others lose nothing.

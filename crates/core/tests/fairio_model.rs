@@ -45,6 +45,7 @@ struct Model {
     threshold: u128,
     load: usize,
     reported: bool,
+    queued: bool,
     now: u128,
     start: Option<u128>,
     /// Requests of classes sent in this cycle, and requests completed.
@@ -57,6 +58,10 @@ struct Model {
     waiting: Vec<(u64, usize)>,
     store: Vec<(u64, usize)>,
     columns: Vec<Column>,
+    /// What is left of the last slice, in parts of 1 / requests at the store.
+    part: u128,
+    /// The last completion, or when the store had nothing before.
+    progress: u128,
     attempts: usize,
     failed: usize,
     virtual_now: u128,
@@ -68,8 +73,16 @@ impl Model {
         if n > self.disks && now > self.now {
             self.crowded = Some(now);
         }
-        if n > 0 && !self.reported {
-            let slice = ((now - self.now) << 32) * n.min(self.disks) / n;
+        if self.queued {
+            for (_, flow) in self.store.iter().take(self.disks as usize) {
+                if let Some(flow) = self.flows.get_mut(flow) {
+                    flow.used += if flow.active { (now - self.now) << 32 } else { 0 };
+                }
+            }
+        } else if n > 0 && !self.reported {
+            let grown = ((now - self.now) << 32) * n.min(self.disks) + self.part;
+            let slice = grown / n;
+            self.part = grown % n;
             for (_, flow) in &self.store {
                 if let Some(flow) = self.flows.get_mut(flow) {
                     flow.used += if flow.active { slice } else { 0 };
@@ -203,7 +216,7 @@ impl Model {
         let sums: BTreeMap<usize, u128> = active.iter().map(|id| (*id, sum(*id))).collect();
         let all: u128 = sums.values().sum();
         let queued = self.crowded.is_some_and(|last| self.now - last < self.cycle * self.r as u128);
-        let offered = if !self.reported && queued {
+        let offered = if !self.reported && !self.queued && queued {
             offered.min(all + all / 16)
         } else if all > offered + offered / 16 {
             offered
@@ -284,10 +297,14 @@ impl Model {
     }
 
     fn send(&mut self, index: usize) -> Result<u64, u128> {
+        if self.store.is_empty() {
+            self.progress = self.now;
+        }
         let sent = self.waiting.remove(index);
         self.store.push(sent);
         let waits = self.here(sent.1) > 0;
         self.flow(sent.1).kept_waiting &= waits;
+        self.part = 0;
         Ok(sent.0)
     }
 
@@ -355,7 +372,13 @@ impl Model {
     }
 
     fn complete(&mut self, index: usize, service: Option<u64>, cancelled: bool) {
-        let id = self.store.remove(index).1;
+        self.changed |= self.now - self.progress >= self.cycle * self.r as u128;
+        self.progress = self.now;
+        // Which of a flow's requests is done nobody tells: in a queue it is taken for the oldest.
+        let id = self.store[index].1;
+        let oldest = self.store.iter().position(|(_, flow)| *flow == id);
+        self.store.remove(if self.queued { oldest.unwrap() } else { index });
+        self.part = 0;
         let (now, reported) = (self.now, self.reported);
         if let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.active) {
             let unknown = if cancelled { 0 } else { flow.mean };
@@ -431,12 +454,14 @@ fn steps(flows: usize) -> impl Strategy<Value = Vec<Step>> {
 
 fn configs() -> impl Strategy<Value = FairioConfig> {
     let cycle = prop_oneof![Just(10_000_000_u64), 1_000_u64..50_000_000];
-    (cycle, 1_u32..9, 1_u32..5, 1_u32..4, 1_u32..17, any::<bool>()).prop_map(
-        |(cycle, disks, window_cycles, class_threshold, load_threshold, reported)| FairioConfig {
+    let accounting =
+        prop_oneof![Just(Accounting::Reported), Just(Accounting::Estimated), Just(Accounting::Queued)];
+    (cycle, 1_u32..9, 1_u32..5, 1_u32..4, 1_u32..17, accounting).prop_map(
+        |(cycle, disks, window_cycles, class_threshold, load_threshold, accounting)| FairioConfig {
             window_cycles,
             class_threshold,
             load_threshold,
-            accounting: if reported { Accounting::Reported } else { Accounting::Estimated },
+            accounting,
             ..FairioConfig::new(Span::from_nanos(cycle), disks)
         },
     )
@@ -446,7 +471,6 @@ fn configs() -> impl Strategy<Value = FairioConfig> {
 struct Pair {
     model: Model,
     real: Fairio,
-    flows: usize,
     next_id: u64,
 }
 
@@ -460,6 +484,7 @@ impl Pair {
             threshold: config.class_threshold.into(),
             load: config.load_threshold as usize,
             reported: config.accounting == Accounting::Reported,
+            queued: config.accounting == Accounting::Queued,
             now: 0,
             start: None,
             sent: 0,
@@ -470,11 +495,13 @@ impl Pair {
             waiting: Vec::new(),
             store: Vec::new(),
             columns: Vec::new(),
+            part: 0,
+            progress: 0,
             attempts: 0,
             failed: 0,
             virtual_now: 0,
         };
-        let mut pair = Self { model, real: Fairio::new(config).unwrap(), flows, next_id: 0 };
+        let mut pair = Self { model, real: Fairio::new(config).unwrap(), next_id: 0 };
         for flow in 0..flows {
             pair.step(&Step::Configure { flow, weight: 1 + flow as u32, class: flow + 1 < flows });
         }
@@ -515,8 +542,6 @@ impl Pair {
         match *step {
             Step::Wait(nanos) => {
                 self.model.advance(self.model.now + u128::from(nanos));
-                // A call that does nothing but tell the time: slices are rounded down one by one.
-                self.real.configure(self.now(), FlowId(self.flows as u32), &Slo::background()).unwrap();
             }
             Step::Arrive { flow, count } => {
                 for _ in 0..count {

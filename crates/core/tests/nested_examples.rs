@@ -82,6 +82,24 @@ fn misses(scheduler: &mut dyn Scheduler, service: u64) -> (usize, usize) {
     (missed(true), missed(false))
 }
 
+/// The timeline in docs/schedulers/nested.md: what went when, in ms, and how long it took.
+#[test]
+fn example_2_as_it_is_drawn() {
+    let arrivals: Vec<(u64, usize)> = overburst().iter().map(|(at, _)| (*at, 0)).collect();
+    let promise = [Slo::guaranteed(envelope(1, 100, 10))];
+    let drawn = |scheduler: &mut dyn Scheduler| -> Vec<(u64, u64)> {
+        let waits = waits(scheduler, &promise, &arrivals, 10 * MS);
+        let mut drawn: Vec<(u64, u64)> =
+            waits.iter().zip(&arrivals).map(|(wait, (at, _))| ((at + wait) / MS, wait / MS + 10)).collect();
+        drawn.sort_unstable();
+        drawn.truncate(12);
+        drawn
+    };
+    let line = |took: [u64; 12]| -> Vec<(u64, u64)> { (0..).step_by(10).zip(took).collect() };
+    assert_eq!(drawn(&mut Fcfs::new()), line([10, 20, 30, 40, 50, 60, 50, 40, 30, 20, 10, 10]));
+    assert_eq!(drawn(&mut Nested::new()), line([10, 20, 10, 40, 10, 60, 10, 80, 10, 100, 10, 10]));
+}
+
 #[test]
 fn example_2_five_bad_requests_spoil_four_good_ones() {
     assert_eq!(misses(&mut Fcfs::new(), 10 * MS), (4, 5), "in the order of arrival");

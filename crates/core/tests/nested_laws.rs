@@ -10,11 +10,12 @@ use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::*;
 use proptest::prelude::*;
 
-/// One request more in `flow` at `at` ns.
+/// One request more in `flow` at `at` ns, of so many thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: u64,
     flow: usize,
+    cost: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +24,15 @@ struct Served {
     completion: u128,
     /// The deadline, of a classified request.
     due: Option<Time>,
+    /// What it took.
+    work: u128,
 }
 
-/// A service in the time of [`Served::completion`].
+/// A service of an ordinary request in the time of [`Served::completion`].
 const SERVICE: u128 = 1_000_000_000_000;
+
+/// A thousandth of it.
+const THOUSANDTH: u128 = SERVICE / 1_000;
 
 /// Serves what `sent` says, in the order of time; a request's identifier is its index.
 fn serve(slos: &[Slo], capacity: u64, sent: &[(u64, Sent)]) -> BTreeMap<u64, Served> {
@@ -42,7 +48,7 @@ fn serve(slos: &[Slo], capacity: u64, sent: &[(u64, Sent)]) -> BTreeMap<u64, Ser
         if let Some((id, next)) = arrivals.front().copied().filter(|(_, next)| next.at <= now || waiting == 0)
         {
             let at = Time::from_nanos(next.at);
-            nested.on_arrival(at, Arrival::new(at, request(id, next.flow, 1_000))).unwrap();
+            nested.on_arrival(at, Arrival::new(at, request(id, next.flow, next.cost))).unwrap();
             free_at =
                 if waiting == 0 { free_at.max(u128::from(next.at) * u128::from(capacity)) } else { free_at };
             waiting += 1;
@@ -55,13 +61,14 @@ fn serve(slos: &[Slo], capacity: u64, sent: &[(u64, Sent)]) -> BTreeMap<u64, Ser
         }
         let chosen = dispatch(&mut nested, Time::from_nanos(now)).expect("work conservation");
         waiting -= 1;
-        free_at += SERVICE;
+        let work = u128::from(chosen.request.cost.as_millis()) * THOUSANDTH;
+        free_at += work;
         let (id, due) = (chosen.request.id.0, chosen.finish_tag);
         let latency = due.map(|due| due.since(chosen.arrival).as_nanos());
         if let Some(before) = last.insert((chosen.request.flow.0 as usize, latency), id) {
             assert!(before < id, "order within a class");
         }
-        assert!(served.insert(id, Served { completion: free_at, due }).is_none(), "served once");
+        assert!(served.insert(id, Served { completion: free_at, due, work }).is_none(), "served once");
     }
 }
 
@@ -81,17 +88,19 @@ fn classes() -> impl Strategy<Value = Slo> {
     })
 }
 
-/// Bursts at random, and at the moments of a refill.
-fn sent(flows: usize) -> impl Strategy<Value = Vec<(u64, Sent)>> {
+/// Bursts at random, and at the moments of a refill; costs up to `dearest`.
+fn sent(flows: usize, dearest: u64) -> impl Strategy<Value = Vec<(u64, Sent)>> {
     let gap =
         prop_oneof![2 => Just(0_u64), 3 => (1_u64..8).prop_map(|n| n * 10_000_000), 2 => 1_u64..60_000_000];
-    let burst = (gap, 0..flows, prop_oneof![3 => 1_usize..4, 1 => 4_usize..30]);
+    let cost = prop_oneof![Just(1_000), 1_000..=dearest, 1..=dearest];
+    let cost = if dearest > 1_000 { cost.boxed() } else { Just(1_000).boxed() };
+    let burst = (gap, 0..flows, prop_oneof![3 => 1_usize..4, 1 => 4_usize..30], cost);
     prop::collection::vec(burst, 1..60).prop_map(|bursts| {
         let mut now = 0;
         let mut all = vec![];
-        for (gap, flow, count) in bursts {
+        for (gap, flow, count, cost) in bursts {
             now += gap;
-            all.extend(std::iter::repeat_n(Sent { at: now, flow }, count));
+            all.extend(std::iter::repeat_n(Sent { at: now, flow, cost }, count));
         }
         (0..).zip(all).collect()
     })
@@ -111,7 +120,7 @@ proptest! {
     /// any excess and background work. Also: work conservation, order, nothing lost or duplicated.
     #[test]
     fn no_classified_request_is_late(
-        mut slos in prop::collection::vec(classes(), FLOWS - 1), sent in sent(FLOWS),
+        mut slos in prop::collection::vec(classes(), FLOWS - 1), sent in sent(FLOWS, 1_000),
     ) {
         slos.push(Slo::background());
         let capacity = capacity_for(&slos);
@@ -130,7 +139,7 @@ proptest! {
     /// one service can swap two of them whose deadlines allow it.)
     #[test]
     fn excess_delays_by_at_most_one_service(
-        mut slos in prop::collection::vec(classes(), FLOWS - 1), sent in sent(FLOWS), load in 1_u64..300,
+        mut slos in prop::collection::vec(classes(), FLOWS - 1), sent in sent(FLOWS, 1_000), load in 1_u64..300,
     ) {
         slos.push(Slo::background());
         let capacity = capacity_for(&slos) * load / 100 + 1;
@@ -148,6 +157,33 @@ proptest! {
         for (delayed, prompt) in delayed.into_iter().zip(prompt) {
             // Arrivals between two ticks of 1 ns may be seen at the next.
             prop_assert!(delayed <= prompt + SERVICE + u128::from(capacity));
+        }
+    }
+
+    /// The same with requests of any cost, in work instead of requests: whatever excess and background there is, at
+    /// no instant is less of the classified work done than without them but for one request of theirs.
+    #[test]
+    fn excess_of_any_cost_delays_by_at_most_one_service(
+        mut slos in prop::collection::vec(classes(), FLOWS - 1), sent in sent(FLOWS, 5_000), load in 1_u64..300,
+    ) {
+        slos.push(Slo::background());
+        let capacity = capacity_for(&slos) * load / 100 + 1;
+        let with = serve(&slos, capacity, &sent);
+        let classified: Vec<_> = sent.iter().copied().filter(|(id, _)| with[id].due.is_some()).collect();
+        let without = serve(&slos, capacity, &classified);
+        let excess = with.values().filter(|served| served.due.is_none()).map(|served| served.work).max();
+        let with: Vec<Served> = with.into_values().filter(|served| served.due.is_some()).collect();
+        let without: Vec<Served> = without.into_values().collect();
+        prop_assert_eq!(with.len(), without.len());
+        let done = |served: &[Served], at: u128| -> u128 {
+            served.iter().map(|it| it.work - it.completion.saturating_sub(at).min(it.work)).sum()
+        };
+        // The difference of two sums of straight lines is largest where one of them bends. Each idle period may
+        // begin a tick of 1 ns later in one of the two.
+        let ticks = u128::from(capacity) * (1 + classified.len() as u128);
+        for at in with.iter().chain(&without).flat_map(|it| [it.completion - it.work, it.completion]) {
+            let (with, without) = (done(&with, at), done(&without, at));
+            prop_assert!(with + excess.unwrap_or(0) + ticks >= without, "{} < {}", with, without);
         }
     }
 }

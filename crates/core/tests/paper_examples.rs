@@ -58,6 +58,11 @@ fn case_1_and_example_1_bursts_meet_their_deadlines() {
         let bound = if *flow == A { 500 } else { 250 };
         assert!(completion - arrival <= bound, "flow {flow} at {arrival}: {}", completion - arrival);
     }
+    // The timeline in docs/schedulers/pclock.md.
+    let flows: Vec<usize> = served.iter().map(|s| s.1).collect();
+    for (at, flow) in [(0, B), (25, A), (50, B), (75, A)] {
+        assert_eq!(flows[at..at + 25], [flow; 25], "from {} ms on", at as u64 * SERVICE);
+    }
     let first_of_a = served.iter().position(|s| s.1 == A).unwrap();
     assert_eq!(first_of_a, 25, "the whole first burst goes before any request of f_A");
     let second_burst = served.iter().filter(|s| s.1 == B).nth(25).unwrap().0 - SERVICE;

@@ -88,7 +88,7 @@ impl Last {
     }
 
     fn resume(&mut self, now: u128, rate: u64) {
-        if self.due(rate) + spacing(1_000, rate).min(10_000_000 << 24) <= now {
+        if self.due(rate) + spacing(self.cost.max(1_000), rate).min(10_000_000 << 24) <= now {
             *self = Self { tag: now, cost: 0 };
         }
     }
@@ -181,6 +181,7 @@ impl Model {
         if parameters.limit > 0 && parameters.limit < parameters.reservation {
             return false;
         }
+        self.release();
         let begins = Last { tag: self.now, cost: 0 };
         let begins_late = Last { tag: self.reservation_now() - self.lag, cost: 0 };
         let fresh = Flow {
@@ -211,12 +212,17 @@ impl Model {
         true
     }
 
-    fn dispatch(&mut self) -> Answer {
+    /// Looks at all whose limits let them go by now.
+    fn release(&mut self) {
         for (flow, head) in self.heads() {
             if !flow.ready && flow.due_by_limit() <= self.now {
                 self.look_at(head.flow);
             }
         }
+    }
+
+    fn dispatch(&mut self) -> Answer {
+        self.release();
         let ready: Vec<_> = self.heads().into_iter().filter(|(flow, _)| flow.ready).collect();
         let reserved = ready.iter().filter(|(flow, _)| flow.side() == 0);
         let first = reserved.min_by_key(|(flow, _)| flow.due_by_reservation());

@@ -96,6 +96,8 @@ fn parameters_are_read_as_in_the_gateway() {
     let tuning = parsed(BASE).tuning;
     assert_eq!((tuning.fairio.cycle, tuning.fairio.window_cycles), (Span::from_millis(200), 5));
     assert_eq!(tuning.fairio.accounting, Accounting::Reported, "the simulator knows what requests took");
+    let queued = BASE.replace("fairio = { ", "fairio = { accounting = \"queued\", ");
+    assert_eq!(parsed(&queued).tuning.fairio.accounting, Accounting::Queued, "as a gateway would estimate");
     assert_eq!(tuning.cello.real_time.as_u32(), 3);
     let costs = &parsed(BASE).flows[3].cost;
     assert_eq!(costs.cost(evenkeel_core::Operation::Write, 4096).as_millis(), 3_000);

@@ -213,7 +213,7 @@ impl<'t> Item<'t> {
             Err(fault) if fault.message.contains("finer") => self.fault(report, fault),
             Err(_) => {
                 let message = format!("{text} is not a number of requests");
-                self.refuse(report, message, "write a plain number such as 20, at least 1");
+                self.refuse(report, message, "write a plain number above 0, such as 20");
                 None
             }
         }

@@ -36,7 +36,8 @@
 //! 4. AVATAR's Monitor and Controller choose how many requests may be at the store (its L₀). Here that is
 //!    the dispatch depth, which belongs to the engine and can be chosen by [`crate::depth`].
 //! 5. New parameters count from the flow's last release on; what waits is released under them. A head
-//!    that had been released is held again if they do not release it.
+//!    that had been released is held again if they do not release it. What was promised a δ when it came
+//!    ([`crate::Arrival::promise`]) keeps that one.
 //! 6. Background flows are served only when no other waits. Of several classes the innermost counts.
 
 use alloc::vec::Vec;
@@ -77,12 +78,14 @@ struct Regulated {
     tokens: Level,
     /// When the head is released.
     release: Time,
+    /// When it is due: δ later, which is that of its flow or the one that it was promised.
+    deadline: Time,
     weight: Weight,
     /// F of the last request that went on spare capacity.
     finish: Packed<u128>,
 }
 
-const _: () = assert!(size_of::<Regulated>() <= 72, "an idle flow stays small");
+const _: () = assert!(size_of::<Regulated>() <= 80, "an idle flow stays small");
 
 impl Regulated {
     /// At rest until a flow is admitted.
@@ -90,13 +93,14 @@ impl Regulated {
         envelope: Envelope::SMALLEST,
         tokens: Level::full(Time::ZERO, Cost::ZERO),
         release: Time::ZERO,
+        deadline: Time::ZERO,
         weight: Weight::ONE,
         finish: Packed(0),
     };
 
     fn new(now: Time, envelope: &Envelope, weight: Weight) -> Self {
         let tokens = Level::full(now, envelope.burst());
-        Self { envelope: *envelope, tokens, release: now, weight, finish: Packed(0) }
+        Self { envelope: *envelope, tokens, release: now, deadline: now, weight, finish: Packed(0) }
     }
 
     /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
@@ -111,13 +115,14 @@ impl Regulated {
         arrived.max(self.tokens.refilled() + Span::from_nanos(wait))
     }
 
+    /// δ of the head.
+    fn latency_of(&self, head: &Head) -> Span {
+        head.promise.unwrap_or(self.envelope.latency())
+    }
+
     /// The head goes, as released.
     fn charge(&mut self, cost: Cost) {
         self.tokens.arrive(self.release, cost, self.envelope.burst(), self.envelope.rate());
-    }
-
-    fn deadline(&self) -> Time {
-        self.release + self.envelope.latency()
     }
 }
 
@@ -135,7 +140,7 @@ impl RateControlled {
     fn release(&mut self) -> Option<FlowId> {
         let flows = &self.flows;
         self.held.release_up_to(self.now.as_nanos().into(), &mut self.released, |flow, release| Key {
-            tag: flows[flow.index()].deadline().as_nanos().into(),
+            tag: flows[flow.index()].deadline.as_nanos().into(),
             ..release
         })
     }
@@ -173,6 +178,9 @@ impl Discipline for RateControlled {
 
     fn change(&mut self, flow: FlowId, envelope: &Envelope, slo: &Slo, head: Option<Head>) {
         let regulated = &mut self.flows[flow.index()];
+        if regulated.envelope == *envelope && regulated.weight == slo.weight() {
+            return;
+        }
         regulated.tokens.cut(envelope.burst());
         regulated.envelope = *envelope;
         regulated.weight = slo.weight();
@@ -194,8 +202,9 @@ impl Discipline for RateControlled {
     fn enter(&mut self, flow: FlowId, head: Head) {
         let regulated = &mut self.flows[flow.index()];
         regulated.release = regulated.release_of(Time::from_nanos(head.tag as u64), head.cost);
+        regulated.deadline = regulated.release + regulated.latency_of(&head);
         if regulated.release <= self.now {
-            self.released.set(flow, head.key(regulated.deadline().as_nanos().into()));
+            self.released.set(flow, head.key(regulated.deadline.as_nanos().into()));
         } else {
             self.held.set(flow, head.key(regulated.release.as_nanos().into()));
             self.spare.enter(flow, regulated.finish.0, head.sequence);
@@ -213,7 +222,7 @@ impl Discipline for RateControlled {
                 self.held.remove(flow);
             }
             regulated.charge(served.cost);
-            Some(regulated.deadline())
+            Some(regulated.deadline)
         } else {
             let length = virtual_length(served.cost, regulated.weight);
             self.held.remove(flow);

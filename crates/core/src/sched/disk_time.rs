@@ -16,8 +16,12 @@
 //! table of requests, and nothing is written while time passes.
 //!
 //! The store's parallelism with n outstanding is min(n, disks): a lone request keeps one disk busy, not
-//! all of them. Scale: `u128` in units of 2⁻³² ns, rounded down once per slice. The integral grows no
-//! faster than time, so it stays below 2⁹⁶, and k · I below 2¹²⁸: bases are right modulo 2¹²⁸.
+//! all of them. Of a store that works on one request after the other only those are counted in k that it is working
+//! on (line.rs), and the slope is 1.
+//!
+//! Scale: `u128` in units of 2⁻³² ns. What is left of a division is kept until n changes, so that a look at the clock
+//! changes nothing. The integral grows no faster than time, so it stays below 2⁹⁶, and k · I below 2¹²⁸: bases are
+//! right modulo 2¹²⁸.
 
 use crate::packed::Packed;
 use crate::units::{Span, Time};
@@ -25,17 +29,31 @@ use crate::units::{Span, Time};
 /// Bits behind the binary point of a nanosecond of disk time.
 const SCALE_BITS: u32 = 32;
 
+/// Whom time is charged to as it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charges {
+    /// Nobody: what is reported is charged ([`Taken::report`]).
+    Reported,
+    /// All requests at the store, in equal parts.
+    All,
+    /// Those that the store is working on, all of it.
+    Served,
+}
+
 /// The running integral.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskClock {
     at: Time,
     integral: u128,
+    /// What is left of the integral's unit, in parts of 1 / outstanding.
+    part: u32,
     outstanding: u32,
     disks: u32,
-    /// Whether time is charged as it passes; otherwise the integral stays 0.
-    estimates: bool,
+    charges: Charges,
     /// The last instant at which there were more requests than disks.
     crowded: Option<Time>,
+    /// The last completion, or when the store had nothing before.
+    progress: Time,
 }
 
 /// The disk time that a flow has taken, or rather its base.
@@ -43,9 +61,22 @@ pub(crate) struct DiskClock {
 pub(crate) struct Taken(Packed<u128>);
 
 impl DiskClock {
-    /// Without `estimates` only what is reported is charged ([`Taken::report`]).
-    pub(crate) const fn new(disks: u32, estimates: bool) -> Self {
-        Self { at: Time::ZERO, integral: 0, outstanding: 0, disks, estimates, crowded: None }
+    pub(crate) const fn new(disks: u32, charges: Charges) -> Self {
+        Self {
+            at: Time::ZERO,
+            integral: 0,
+            part: 0,
+            outstanding: 0,
+            disks,
+            charges,
+            crowded: None,
+            progress: Time::ZERO,
+        }
+    }
+
+    /// Whom time is charged to as it passes.
+    pub(crate) const fn charges(&self) -> Charges {
+        self.charges
     }
 
     /// The time up to which everything is charged.
@@ -69,9 +100,14 @@ impl DiskClock {
         if self.outstanding > self.disks {
             self.crowded = Some(now);
         }
-        if self.estimates && self.outstanding > 0 {
-            self.integral = self.integral.saturating_add(growth(slice, self.outstanding, self.disks));
-        }
+        let grown = match self.charges {
+            Charges::All if self.outstanding > 0 => {
+                growth(slice, self.outstanding, self.disks, &mut self.part)
+            }
+            Charges::Served => u128::from(slice) << SCALE_BITS,
+            _ => return,
+        };
+        self.integral = self.integral.saturating_add(grown);
     }
 
     /// Whether there have been more requests than disks within the last `window`: only then is the estimate
@@ -80,46 +116,65 @@ impl DiskClock {
         self.crowded.is_some_and(|last| self.at.since(last) < window)
     }
 
+    /// A request is done: whether the store has been busy for `window` without completing another.
+    pub(crate) fn has_stalled(&mut self, window: Span) -> bool {
+        let before = core::mem::replace(&mut self.progress, self.at);
+        self.at.since(before) >= window
+    }
+
     /// One more request at the store, as of the last [`DiskClock::advance`].
     pub(crate) fn enter(&mut self) {
+        if self.outstanding == 0 {
+            self.progress = self.at;
+        }
         self.outstanding = self.outstanding.saturating_add(1);
+        self.part = 0;
     }
 
     /// One fewer.
     pub(crate) fn leave(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.part = 0;
     }
 }
 
-/// What the integral grows by in `slice` ns.
+/// What the integral grows by in `slice` ns; `part` is what is left of its unit, before and after.
 #[inline(always)]
-fn growth(slice: u64, outstanding: u32, disks: u32) -> u128 {
+fn growth(slice: u64, outstanding: u32, disks: u32, part: &mut u32) -> u128 {
     if outstanding <= disks {
         return u128::from(slice) << SCALE_BITS;
     }
+    let before = *part;
     match slice.checked_mul(disks.into()) {
         Some(product) if product >> (u64::BITS - SCALE_BITS) == 0 => {
-            u128::from((product << SCALE_BITS) / u64::from(outstanding))
+            let (grown, outstanding) = ((product << SCALE_BITS) + u64::from(before), u64::from(outstanding));
+            *part = (grown % outstanding) as u32;
+            u128::from(grown / outstanding)
         }
-        _ => (u128::from(slice) << SCALE_BITS) * u128::from(disks) / u128::from(outstanding),
+        _ => {
+            let grown = (u128::from(slice) << SCALE_BITS) * u128::from(disks) + u128::from(before);
+            let outstanding = u128::from(outstanding);
+            *part = (grown % outstanding) as u32;
+            grown / outstanding
+        }
     }
 }
 
 impl Taken {
-    /// Nothing by now, for a flow with `requests` at the store.
+    /// Nothing by now, for a flow with `requests` that count.
     #[inline(always)]
     pub(crate) fn nothing(clock: &DiskClock, requests: u32) -> Self {
         Self(Packed(clock.integral.wrapping_mul(requests.into()).wrapping_neg()))
     }
 
-    /// Whole nanoseconds by now, rounded down, of a flow with `requests` at the store; saturates.
+    /// Whole nanoseconds by now, rounded down, of a flow with `requests` that count; saturates.
     #[inline(always)]
     pub(crate) fn nanos(self, clock: &DiskClock, requests: u32) -> u64 {
         let taken = self.0.0.wrapping_add(clock.integral.wrapping_mul(requests.into()));
         if taken >> (u64::BITS + SCALE_BITS) > 0 { u64::MAX } else { (taken >> SCALE_BITS) as u64 }
     }
 
-    /// The flow has one request more at the store.
+    /// The flow has one request more that counts.
     pub(crate) fn enter(&mut self, clock: &DiskClock) {
         self.0 = Packed(self.0.0.wrapping_sub(clock.integral));
     }
@@ -142,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_drawing_above() {
-        let mut clock = DiskClock::new(2, true);
+        let mut clock = DiskClock::new(2, Charges::All);
         let mut taken = Taken::nothing(&clock, 0);
         let mut others = Taken::nothing(&clock, 0);
         taken.enter(&clock);
@@ -164,9 +219,34 @@ mod tests {
         assert_eq!(Taken::nothing(&clock, 7).nanos(&clock, 7), 0);
     }
 
+    /// Looked at every 7 ns or once: a third each of 7000 ns.
+    #[test]
+    fn a_look_at_the_clock_changes_nothing() {
+        let taken = [7, 7_000].map(|step| {
+            let mut clock = DiskClock::new(1, Charges::All);
+            let mut taken = Taken::nothing(&clock, 0);
+            taken.enter(&clock);
+            (0..3).for_each(|_| clock.enter());
+            (step..=7_000).step_by(step).for_each(|at| clock.advance(Time::from_nanos(at as u64)));
+            taken.nanos(&clock, 1)
+        });
+        assert_eq!(taken, [2_333, 2_333]);
+    }
+
+    #[test]
+    fn of_those_that_are_served_all_time_counts() {
+        let mut clock = DiskClock::new(1, Charges::Served);
+        let mut taken = Taken::nothing(&clock, 0);
+        (0..3).for_each(|_| clock.enter());
+        clock.advance(Time::from_nanos(100));
+        taken.enter(&clock);
+        clock.advance(Time::from_nanos(350));
+        assert_eq!(taken.nanos(&clock, 1), 250);
+    }
+
     #[test]
     fn what_is_reported_saturates() {
-        let clock = DiskClock::new(1, false);
+        let clock = DiskClock::new(1, Charges::Reported);
         let mut taken = Taken::nothing(&clock, 0);
         taken.report(Span::from_nanos(5));
         taken.report(Span::from_nanos(u64::MAX - 6));
@@ -179,11 +259,16 @@ mod tests {
         #[test]
         fn short_slices_grow_as_long_ones_do(
             slice in any::<u64>(), shift in 0_u32..64, outstanding in 1_u32..70_000, disks in 1_u32..4_097,
+            before in any::<u32>(),
         ) {
             let slice = slice >> shift;
+            let before = if outstanding > disks { before % outstanding } else { 0 };
             let busy = u128::from(outstanding.min(disks));
-            let exact = (u128::from(slice) << SCALE_BITS) * busy / u128::from(outstanding);
-            prop_assert_eq!(growth(slice, outstanding, disks), exact);
+            let all = (u128::from(slice) << SCALE_BITS) * busy + u128::from(before);
+            let mut part = before;
+            let grown = growth(slice, outstanding, disks, &mut part);
+            prop_assert_eq!(grown, all / u128::from(outstanding));
+            prop_assert_eq!(u128::from(part), all % u128::from(outstanding));
         }
     }
 }

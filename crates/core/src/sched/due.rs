@@ -14,8 +14,8 @@
 //!
 //! Tags are nanoseconds on the stored axis of stamp.rs (`u128`, the epoch at 2⁹⁶), and saturate.
 //!
-//! Parameters changed while requests wait: the new δ applies to those too, start tags stay. Within a
-//! flow no request starts before the one in front of it. A flow that turns from background to
+//! Parameters changed while requests wait: start tags stay, and so does the δ of what was promised one when
+//! it came ([`crate::Arrival::promise`]); to the others the new one applies. Within a flow no request starts before the one in front of it. A flow that turns from background to
 //! guaranteed has its waiting requests tagged as if they arrived at that moment.
 
 use alloc::vec::Vec;
@@ -172,7 +172,7 @@ impl<R: StartRule> EarliestDue<R> {
     fn serve_guaranteed(&mut self, id: FlowId) -> Option<Decision> {
         let flow = &mut self.flows[id.index()];
         let waiting = flow.queue.pop(&mut self.slab)?;
-        let finish = flow.finish_of(waiting.tag);
+        let finish = flow.finish_of(&waiting);
         self.rekey(id);
         Some(Decision::Dispatch(waiting.dispatch(Some(instant(finish)))))
     }
@@ -190,7 +190,7 @@ impl<R: StartRule> EarliestDue<R> {
         let flow = &self.flows[id.index()];
         match flow.queue.front(&self.slab) {
             Some(head) => {
-                self.by_finish.set(id, Key { tag: flow.finish_of(head.tag), sequence: head.sequence });
+                self.by_finish.set(id, Key { tag: flow.finish_of(head), sequence: head.sequence });
             }
             None => _ = self.by_finish.remove(id),
         }
@@ -254,8 +254,8 @@ impl<R: StartRule> Flow<R> {
         rule.stamp(now, stored_now, cost, behind)
     }
 
-    fn finish_of(&self, start: u128) -> u128 {
-        start.saturating_add(u128::from(self.latency.as_nanos()))
+    fn finish_of(&self, waiting: &Waiting) -> u128 {
+        { waiting.tag }.saturating_add(u128::from(waiting.latency(self.latency).as_nanos()))
     }
 }
 

@@ -72,9 +72,10 @@
 //! 9. *Failed attempts.* Each arrival and each completion is one attempt; a poll without an eligible
 //!    request fails all that are left. The driver's dispatch depth is respected besides.
 //! 10. *TimePerRequest* is over the last full cycle; short ones are added to the one before them.
-//! 11. Estimated accounting charges as time passes, reported accounting at completion (step 5).
-//! 12. A changed weight counts as a change of the active set. New classes wait for the next cycle, or
-//!     for the store to be under-loaded.
+//! 11. Estimated accounting charges as time passes (whom: disk_time.rs, line.rs), reported at completion (step 5).
+//! 12. A changed weight counts as a change of the active set, and so does a stall: if the store has completed nothing
+//!     for a whole window, what the window holds is no measure of those after it. New classes wait for the next
+//!     cycle, or for the store to be under-loaded.
 //! 13. Background flows (not in the paper) go, by weight, when no class has a request waiting; their
 //!     disk time is charged to nobody. Costs mean nothing to classes: the metric is disk time.
 //! 14. *A cycle lasts* until as many requests have been completed in it as there are active classes, if that
@@ -92,12 +93,13 @@
 
 use alloc::vec::Vec;
 
-use super::disk_time::DiskClock;
+use super::disk_time::{Charges, DiskClock};
 use super::fair::FairShare;
 pub use super::fairio_config::{Accounting, FairioClass, FairioConfig, FairioConfigError};
 use super::fairio_history::History;
 use super::fairio_member::Members;
 use super::fairio_turn::{Ended, Moves, Yardstick};
+use super::line::Line;
 use super::{Arrival, ConfigureError, Decision, Dispatch, Scheduler};
 use crate::heap::{FlowHeap, Key};
 use crate::packed::Packed;
@@ -125,6 +127,8 @@ pub struct Fairio {
     tag: u64,
     fair: FairShare,
     clock: DiskClock,
+    /// Who is served, for [`Accounting::Queued`].
+    line: Line,
     members: Members,
     history: History,
     /// What deviations were measured by when the cycle began.
@@ -174,6 +178,11 @@ impl Fairio {
     /// If a parameter is outside its range.
     pub fn new(config: FairioConfig) -> Result<Self, FairioConfigError> {
         config.check()?;
+        let charges = match config.accounting {
+            Accounting::Reported => Charges::Reported,
+            Accounting::Estimated => Charges::All,
+            Accounting::Queued => Charges::Served,
+        };
         Ok(Self {
             config,
             flows: Vec::new(),
@@ -181,7 +190,8 @@ impl Fairio {
             heads: FlowHeap::default(),
             tag: 0,
             fair: FairShare::default(),
-            clock: DiskClock::new(config.disks, config.accounting == Accounting::Estimated),
+            clock: DiskClock::new(config.disks, charges),
+            line: Line::new(config.disks),
             members: Members::default(),
             history: History::new(&config),
             yardstick: None,
@@ -253,7 +263,7 @@ impl Fairio {
         let flow = &mut self.flows[id.index()];
         if flow.seat == NO_SEAT {
             flow.seat = self.members.len() as u32;
-            self.members.push(id, flow, &self.clock);
+            self.members.push(id, flow, self.line.served(id), &self.clock);
             self.history.seat(self.members.len());
             self.changed = true;
         }
@@ -324,12 +334,9 @@ impl Fairio {
     fn serve_class(&mut self, id: FlowId) -> Decision {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
-        flow.outstanding += 1;
         let member = &mut self.members.members[flow.seat as usize];
         member.credit = member.credit.saturating_sub(1);
-        member.outstanding = flow.outstanding;
-        member.used.enter(&self.clock);
-        self.clock.enter();
+        self.enter_store(id);
         self.waiting -= 1;
         self.sent += 1;
         match self.attempts.checked_sub(1) {
@@ -338,6 +345,48 @@ impl Fairio {
         }
         self.rekey(id);
         Decision::Dispatch(waiting.dispatch(None))
+    }
+
+    /// A request of the flow goes to the store.
+    #[inline(always)]
+    fn enter_store(&mut self, id: FlowId) {
+        self.clock.enter();
+        let flow = &mut self.flows[id.index()];
+        flow.outstanding += 1;
+        if let Some(member) = self.members.get_mut(flow.seat) {
+            member.outstanding = flow.outstanding;
+            if self.clock.charges() != Charges::Served {
+                member.used.enter(&self.clock);
+            }
+        }
+        if self.clock.charges() == Charges::Served {
+            let served = self.line.enter(id);
+            self.begin_service(served);
+        }
+    }
+
+    /// One of them is done, which its class has been charged for up to now.
+    #[inline(always)]
+    fn leave_store(&mut self, id: FlowId) {
+        self.clock.leave();
+        if self.clock.charges() == Charges::Served {
+            let (was_served, next) = self.line.leave(id);
+            let seat = self.flows.get(id.index()).map_or(NO_SEAT, |flow| flow.seat);
+            if was_served && let Some(member) = self.members.get_mut(seat) {
+                member.served -= 1;
+                member.used.leave(&self.clock);
+            }
+            self.begin_service(next);
+        }
+    }
+
+    /// The store works on one more request of this flow.
+    fn begin_service(&mut self, of: Option<FlowId>) {
+        let seat = of.map_or(NO_SEAT, |flow| self.flows[flow.index()].seat);
+        if let Some(member) = self.members.get_mut(seat) {
+            member.served += 1;
+            member.used.enter(&self.clock);
+        }
     }
 
     fn pop_background(&mut self) -> Option<Waiting> {
@@ -351,8 +400,7 @@ impl Fairio {
 
     fn serve_background(&mut self) -> Decision {
         let Some(waiting) = self.pop_background() else { return Decision::Idle };
-        self.flows[waiting.flow.index()].outstanding += 1;
-        self.clock.enter();
+        self.enter_store(waiting.flow);
         Decision::Dispatch(waiting.dispatch(None))
     }
 
@@ -399,8 +447,7 @@ impl Fairio {
             self.history.clear(self.members.len());
             self.members.begin_anew(|flow| self.flows[flow.index()].weight);
         }
-        let reported = self.config.accounting == Accounting::Reported;
-        let busy = !reported && self.clock.was_crowded(self.window());
+        let busy = self.config.accounting == Accounting::Estimated && self.clock.was_crowded(self.window());
         let yardstick = self.members.yardstick(&self.config, &self.history, busy);
         let moves = self.members.share(&self.config, &self.clock, &yardstick, forward, self.tag as u8);
         self.yardstick = Some(yardstick);
@@ -448,6 +495,9 @@ impl Fairio {
         let flows = flow.index() + 1;
         if flows > self.flows.len() {
             table::cover(&mut self.flows, flows, Flow::ABSENT);
+            if self.config.accounting == Accounting::Queued {
+                self.line.cover(flows);
+            }
         }
     }
 
@@ -589,7 +639,7 @@ impl Scheduler for Fairio {
             if let Some(member) = self.members.get_mut(flow.seat) {
                 let cancelled = completion.outcome == Outcome::Cancelled;
                 member.outstanding = flow.outstanding;
-                if was_out {
+                if was_out && self.clock.charges() != Charges::Served {
                     member.used.leave(&self.clock);
                 }
                 if self.config.accounting == Accounting::Reported {
@@ -601,10 +651,15 @@ impl Scheduler for Fairio {
                 self.revoke(request.flow);
             }
         }
-        self.clock.leave();
+        self.changed |= self.clock.has_stalled(self.window());
+        self.leave_store(request.flow);
         self.attempts = self.attempts.saturating_add(1);
         self.completed += 1;
         self.catch_up();
+    }
+
+    fn counts_cost(&self) -> bool {
+        false
     }
 
     fn backlog(&self, flow: FlowId) -> usize {

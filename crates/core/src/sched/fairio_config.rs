@@ -14,6 +14,9 @@ pub enum Accounting {
     /// charged min(n, disks)/n.
     #[default]
     Estimated,
+    /// It is estimated for a store that works on one request after the other: all time is charged to those
+    /// that it is working on, the oldest `disks` of those that it holds.
+    Queued,
 }
 
 /// FAIRIO's parameters. [`FairioConfig::new`] takes the evaluation's choices (section III-D).

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use super::disk_time::{DiskClock, Taken};
+use super::disk_time::{Charges, DiskClock, Taken};
 use super::fairio::Flow;
 use crate::request::FlowId;
 use crate::table;
@@ -38,6 +38,8 @@ pub(super) struct Member {
     pub(super) tag: u8,
     /// Whether it has had requests waiting ever since the cycle began.
     pub(super) kept_waiting: bool,
+    /// The flow's requests that the store is working on, where only these are charged: as many as it has disks at most.
+    pub(super) served: u16,
 }
 
 const _: () = assert!(size_of::<Member>() == 64, "one cache line");
@@ -85,11 +87,11 @@ impl Members {
         self.members.is_empty()
     }
 
-    /// Gives `flow` the next seat.
-    pub(super) fn push(&mut self, id: FlowId, flow: &Flow, clock: &DiskClock) {
+    /// Gives `flow` the next seat. The store is working on `served` of its requests, if that is known.
+    pub(super) fn push(&mut self, id: FlowId, flow: &Flow, served: u32, clock: &DiskClock) {
         table::reserve(&mut self.members, 1);
-        self.members.push(Member {
-            used: Taken::nothing(clock, flow.outstanding),
+        let mut member = Member {
+            used: Taken::nothing(clock, 0),
             granted: 0,
             credit: 0,
             time_per_request: flow.time_per_request,
@@ -99,7 +101,10 @@ impl Members {
             completed: 0,
             tag: 0,
             kept_waiting: false,
-        });
+            served: served as u16,
+        };
+        member.begin_to_use(clock);
+        self.members.push(member);
         table::reserve(&mut self.standings, 1);
         self.standings.push(Standing { window: 0, share: 0, weight: 0, flow: id });
         table::reserve(&mut self.pasts, 1);
@@ -135,10 +140,22 @@ impl Members {
 }
 
 impl Member {
+    /// How many requests are charged as time passes.
+    #[inline(always)]
+    fn charged(&self, clock: &DiskClock) -> u32 {
+        if clock.charges() == Charges::Served { self.served.into() } else { self.outstanding }
+    }
+
     /// Disk time used in this cycle, in whole ns.
     #[inline(always)]
     pub(super) fn used(&self, clock: &DiskClock) -> u64 {
-        self.used.nanos(clock, self.outstanding)
+        self.used.nanos(clock, self.charged(clock))
+    }
+
+    /// Nothing has been used by now.
+    #[inline(always)]
+    pub(super) fn begin_to_use(&mut self, clock: &DiskClock) {
+        self.used = Taken::nothing(clock, self.charged(clock));
     }
 
     /// Requests that the class's share of `nanos` stands for.

@@ -10,7 +10,7 @@
 //! Three passes in most cases. None of them divides by what is the same for all classes (proportion.rs); the time per
 //! request is the only divisor that is not, and is needed for more than one request only.
 
-use super::disk_time::{DiskClock, Taken};
+use super::disk_time::DiskClock;
 use super::fairio_config::FairioConfig;
 use super::fairio_history::{Entry, History};
 use super::fairio_member::{Member, Members, Standing};
@@ -183,7 +183,8 @@ impl Members {
             let share = mode.share(yardstick, standing);
             standing.share = share;
             demand.add(member, standing, forward, threshold);
-            (member.used, member.completed) = (Taken::nothing(clock, member.outstanding), 0);
+            member.begin_to_use(clock);
+            member.completed = 0;
             member.kept_waiting = member.waiting > 0;
             member.grant(share);
             moves.count(member, tag);

@@ -29,6 +29,7 @@ mod fairio_config;
 mod fairio_history;
 mod fairio_member;
 mod fairio_turn;
+mod line;
 mod pace;
 mod proportion;
 mod rate_tag;
@@ -90,6 +91,12 @@ pub trait Scheduler {
 
     /// Learns that a dispatched request has finished. `request` is the one that was dispatched.
     fn on_completion(&mut self, now: Time, request: &Request, completion: &Completion);
+
+    /// Whether it goes by what requests cost. One that shares the store's time as it passes does not
+    /// ([`fairio::Fairio`]); the members of a group then share dispatches one by one, whatever they cost.
+    fn counts_cost(&self) -> bool {
+        true
+    }
 
     /// The number of requests of `flow` that wait; 0 for an unknown flow.
     fn backlog(&self, flow: FlowId) -> usize;

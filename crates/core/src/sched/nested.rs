@@ -42,7 +42,8 @@
 //! 2. The paper does not say what becomes of a request that B_n refuses. Here: excess, above.
 //! 3. Costs other than one: a bucket admits if it holds the whole cost. A request that costs more than
 //!    σ_n is always excess, and so is everything of a flow with σ_n = 0.
-//! 4. Parameters changed while requests wait: they stay in their class and the new δ applies to them.
+//! 4. Parameters changed while requests wait: they stay in their class, with the δ that they were promised when
+//!    they came ([`crate::Arrival::promise`]), or the new one if nobody told what that was.
 //!    Buckets keep their levels, by index (see [`crate::Cascade::reconfigure`]); all start full
 //!    if one class becomes several or the reverse, as the engine's meter does. A class that is dropped
 //!    keeps its δ until what waits in it has gone; excess stays excess. A flow that turns from
@@ -355,6 +356,6 @@ impl Flow {
 impl Level {
     /// When a request of this class is due.
     fn deadline(&self, waiting: &Waiting) -> u128 {
-        waiting.tag.saturating_add(u128::from(self.latency.as_nanos()))
+        { waiting.tag }.saturating_add(u128::from(waiting.latency(self.latency).as_nanos()))
     }
 }

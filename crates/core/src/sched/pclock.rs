@@ -49,8 +49,9 @@
 //!    Otherwise a closed-loop client is never busy at its own arrivals, hence never synchronized,
 //!    and is starved later (case 2).
 //! 6. Costs other than one: "tokens < 1" is "tokens < cost" and 1/ρ is cost/ρ.
-//! 7. Parameters changed while requests wait: the new δ applies to those too, tokens keep their debt,
-//!    start tags stay. A later request never starts before an earlier one of its flow; where new
+//! 7. Parameters changed while requests wait: tokens keep their debt, start tags stay, and so does the δ of a
+//!    request that was promised one when it came: a shorter δ would hurry what waits past other flows, which
+//!    have room for it only where it was. To what is promised nothing the new δ applies. A later request never starts before an earlier one of its flow; where new
 //!    parameters would have it so, its S is that of the request before it. A flow that turns from
 //!    background to guaranteed has its waiting requests stamped as if they arrived at that moment.
 //! 8. Several background flows share by weight (fair.rs); batches: see spare.rs.
@@ -239,9 +240,10 @@ impl PClock {
         let flow = &mut self.flows[id.index()];
         let behind = flow.queue.back(&self.slab).map_or(0, |last| last.tag);
         let start = flow.stamp(self.now, stored_now, arrival.request.cost, behind);
-        flow.queue.push(&mut self.slab, Waiting::new(arrival, self.sequence, start));
+        let waiting = Waiting::new(arrival, self.sequence, start);
+        flow.queue.push(&mut self.slab, waiting);
         if flow.queue.len() == 1 {
-            self.by_finish.set(id, Key { tag: flow.finish_of(start), sequence: self.sequence });
+            self.by_finish.set(id, Key { tag: flow.finish_of(&waiting), sequence: self.sequence });
             self.note_start(id, Key { tag: start, sequence: self.sequence }, start <= stored_now, false);
             self.enter_lending(id);
         }
@@ -339,10 +341,10 @@ impl PClock {
     fn serve_guaranteed(&mut self, id: FlowId) -> Decision {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
-        let finish = flow.finish_of(waiting.tag);
+        let finish = flow.finish_of(&waiting);
+        let successor = flow.queue.front(&self.slab);
         let successor =
-            flow.queue.front(&self.slab).map(|head| Key { tag: head.tag, sequence: head.sequence });
-        let successor = successor.map(|start| (start, flow.finish_of(start.tag)));
+            successor.map(|head| (Key { tag: head.tag, sequence: head.sequence }, flow.finish_of(head)));
         let was_started = self.forget_start(id);
         if let Some((start, finish)) = successor {
             self.by_finish.set(id, Key { tag: finish, ..start });
@@ -393,7 +395,7 @@ impl PClock {
         let flow = &self.flows[id.index()];
         if let Some(head) = flow.queue.front(&self.slab) {
             let start = Key { tag: head.tag, sequence: head.sequence };
-            self.by_finish.set(id, Key { tag: flow.finish_of(start.tag), ..start });
+            self.by_finish.set(id, Key { tag: flow.finish_of(head), ..start });
             self.forget_start(id);
             self.note_start(id, start, start.tag <= stored_now, false);
             self.enter_lending(id);
@@ -536,8 +538,8 @@ impl Flow {
         promise.stamper.stamp(now, stored_now, cost, behind)
     }
 
-    fn finish_of(&self, start: u128) -> u128 {
-        start.saturating_add(u128::from(self.latency().as_nanos()))
+    fn finish_of(&self, waiting: &Waiting) -> u128 {
+        { waiting.tag }.saturating_add(u128::from(waiting.latency(self.latency()).as_nanos()))
     }
 
     /// σ less what its own largest request needs: what it can lend.

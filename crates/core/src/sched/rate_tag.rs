@@ -104,9 +104,11 @@ impl RateTag {
 
     /// The flow was idle. If the tag `now` is later than its own by a request of its rate, or by
     /// [`REPLY_MAX`], it begins anew there; if not it has only waited for a reply, and keeps its place. So
-    /// it claims less than one request.
+    /// it claims less than one request: an ordinary one, or one as dear as the one that it waited for.
     pub(crate) fn resume(&mut self, now: u128) {
-        if self.due().saturating_add(u128::from(self.step).min(REPLY_MAX)) <= now {
+        let Self { owed, rate, step, .. } = *self;
+        let own = if owed > Cost::ONE { length(owed, rate) } else { step.into() };
+        if self.due().saturating_add(own.min(REPLY_MAX)) <= now {
             self.not_before(now);
         }
     }

@@ -22,7 +22,7 @@ use crate::queue::{Fifo, Slab, Waiting};
 use crate::request::{Completion, FlowId, Request};
 use crate::slo::{Envelope, Slo};
 use crate::table;
-use crate::units::{Cost, Time, Weight};
+use crate::units::{Cost, Span, Time, Weight};
 
 /// The request at the head of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Head {
     pub(super) tag: u128,
     /// Its place in the order of all arrivals.
     pub(super) sequence: u64,
+    /// What it was promised when it came.
+    pub(super) promise: Option<Span>,
 }
 
 /// How to choose among guaranteed flows. Flow numbers are below the last [`Discipline::cover`].
@@ -101,7 +103,8 @@ const _: () = assert!(size_of::<Flow>() <= 48, "room for a discipline's tags wit
 
 impl Head {
     fn of(waiting: &Waiting) -> Self {
-        Self { cost: waiting.cost, tag: waiting.tag, sequence: waiting.sequence }
+        let promise = waiting.promise();
+        Self { cost: waiting.cost, tag: waiting.tag, sequence: waiting.sequence, promise }
     }
 
     /// Ordered by `tag`, then by arrival.

@@ -6,7 +6,7 @@
 //!  reservation, limit, weight                                   ─┘
 //! ```
 
-use evenkeel_catalogue::{Objection, PromiseKey, envelope_remedy, limit_objection, with_rates};
+use evenkeel_catalogue::{Objection, PromiseKey, envelope_remedy, limit_objection, rate_remedy, with_rates};
 use evenkeel_core::{Cost, Envelope, Rate, Slo, SloError, Span, Weight};
 
 use super::costs::check_burst;
@@ -128,7 +128,7 @@ fn read_reserved(
         return None;
     }
     if let Err(error) = check(Slo::background(), rate) {
-        item.refuse(report, error.to_string(), envelope_remedy(error));
+        item.refuse(report, error.to_string(), rate_remedy(error));
         return None;
     }
     Some(rate)

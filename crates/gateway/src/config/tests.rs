@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel_core::{Cost, Envelope, Rate, Span, Weight};
 use proptest::prelude::*;
 
-use evenkeel_core::sched::fairio::FairioConfig;
+use evenkeel_core::sched::fairio::{Accounting, FairioConfig};
 
 use super::*;
 
@@ -310,6 +310,11 @@ fn classes_reservations_and_limits_go_to_schedulers_that_know_them() {
     assert!(refusal.contains("volume.v.limit: rbfq does not use it"), "{refusal}");
     assert!(!refusal.contains("volume.v.reservation"), "{refusal}");
     assert_eq!(refused(&with_scheduler("pclock", both)).problems.len(), 2);
+    for key in ["limit", "reservation"] {
+        let refusal = refused(&with_scheduler("mclock", &format!("{key} = \"0 IOPS\""))).to_string();
+        let remedy = "write a value above 0, or leave it out";
+        assert!(refusal.contains(&format!("volume.v.{key}: ")) && refusal.contains(remedy), "{refusal}");
+    }
     let refusal = refused(&with_scheduler("mclock", "limit = \"0 IOPS\"")).to_string();
     assert!(refusal.contains("volume.v.limit: the rate is zero"), "{refusal}");
     let reversed = "reservation = \"300 IOPS\"\nlimit = \"100 IOPS\"";
@@ -335,6 +340,13 @@ fn fairio_and_cello_have_parameters() {
     assert_eq!(
         (fairio.cycle, fairio.disks, fairio.load_threshold, fairio.window_cycles),
         (Span::from_millis(1_000), 6, 3, 20)
+    );
+    let queued = format!("{BASE}scheduler = \"fairio\"\nfairio = {{ accounting = \"queued\" }}");
+    assert_eq!(parsed(&queued).stores[0].tuning.fairio.accounting, Accounting::Queued);
+    assert_refused(
+        "scheduler = \"fairio\"\nfairio = { accounting = \"reported\" }",
+        "[\"reported\"] store.pool.fairio.accounting: \"reported\" is not known here; \
+         write \"shared\" or \"queued\"",
     );
     let table = "scheduler = \"cello\"\ncello = { real_time = 3, throughput = 2, quantum = 2.5 }";
     let cello = parsed(&format!("{BASE}{table}")).stores[0].tuning.cello;

@@ -34,7 +34,8 @@ pub struct ScenarioFile {
     /// Requests outstanding at the device: 1 to 65536, "auto", or bounds between which it is adapted. The number
     /// of servers by default.
     pub depth: Option<DepthText>,
-    /// FAIRIO's parameters: `cycle`, `disks`, `window`, `class_threshold`, `load_threshold`, `first_request`.
+    /// FAIRIO's parameters: `cycle`, `disks`, `window`, `class_threshold`, `load_threshold`, `first_request`,
+    /// `accounting`.
     pub fairio: Option<FairioText>,
     /// Cello's: the weights `real_time`, `interactive` and `throughput` of its classes, and `quantum`.
     pub cello: Option<CelloText>,

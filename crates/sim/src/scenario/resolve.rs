@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use evenkeel_catalogue::{
-    Depth, Objection, PromiseKey, SchedulerKind, burst_objection, envelope_remedy, limit_objection,
-    with_rates,
+    Depth, Objection, PromiseKey, SchedulerKind, burst_objection, limit_objection, rate_remedy, with_rates,
 };
 use evenkeel_core::{
     Cost, Envelope, FlowId, Membership, Rate, Slo, SloError, Span, SpareCapacity, Time, Weight,
@@ -219,7 +218,7 @@ pub(super) fn slo(checker: &mut Checker<'_>, at: &[&str], terms: &Terms<'_>) -> 
             let rate = given?.0;
             refuse_unknown(checker, key, word, terms.schedulers);
             if let Err(error) = with(Slo::background(), rate) {
-                checker.refuse(key, error.to_string(), envelope_remedy(error));
+                checker.refuse(key, error.to_string(), rate_remedy(error));
                 return None;
             }
             Some(rate)

@@ -46,6 +46,7 @@ told! {
             "window": { "type": "integer", "minimum": 1, "maximum": 256 },
             "class_threshold": { "type": "integer", "minimum": 1, "maximum": 1_048_576 },
             "load_threshold": { "type": "integer", "minimum": 1, "maximum": 65_536 },
+            "accounting": { "enum": ["shared", "queued"] },
             "first_request": { "type": "string", "examples": ["5 ms"] }
         },
         "additionalProperties": false
@@ -116,9 +117,8 @@ pub(super) fn read(report: &mut Report, document: &DeTable<'_>, disks: u32) -> T
     let mut root = Table::new(String::new(), 0..0, document);
     let depth = root.take("depth").and_then(|item| Depth::read(report, &item, DEPTH_MAX));
     let most = depth.map_or(disks, |depth| depth.most.get());
-    let mut tuning = TuningItems::take(&mut root).read_all(report, most, disks);
     // The simulator knows what each request took.
-    tuning.fairio.accounting = Accounting::Reported;
+    let tuning = TuningItems::take(&mut root).read_all(report, most, disks, Accounting::Reported);
     let base = root
         .take("cost")
         .map_or_else(CostModel::default, |item| read_cost(report, &item, &CostModel::default()));
