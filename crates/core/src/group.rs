@@ -388,7 +388,7 @@ impl Groups {
         let group = self.groups.get_mut(id.index())?.as_mut()?;
         group.owed += 1;
         group.credit += i128::from(place.request.cost.as_millis());
-        let covered = |index: &u32| own.is_some() || !by_cost || group.covers(&self.nodes[*index as usize]);
+        let covered = |index: &u32| !by_cost || group.covers(&self.nodes[*index as usize]);
         let index = next.filter(covered)?;
         let finish_tag = place.finish_tag;
         self.go(id, index).map(|dispatch| Dispatch { finish_tag, ..dispatch })

@@ -197,24 +197,34 @@ proptest! {
     }
 }
 
+fn capacity_for(sets: [&[Slo]; 2]) -> u128 {
+    let need = |set: &[Slo]| {
+        let envelopes: Vec<Envelope> = set.iter().map(|slo| slo.classes()[0]).collect();
+        u128::from(required_capacity(&envelopes).capacity.as_millis())
+    };
+    need(sets[0]) + need(sets[1])
+}
+
+fn schedulers() -> [Box<dyn Scheduler + Send>; 4] {
+    [Box::new(PClock::new()), Box::new(Sced::new()), Box::new(Avatar::new()), Box::new(Nested::new())]
+}
+
+/// Requests of two flows at 0, between which flow 0 is promised something else.
+fn around_a_change(of_first: usize, of_second: usize) -> Vec<(u64, Event)> {
+    let burst = |flow, count| std::iter::repeat_n((0, Event::Arrive(flow, 1_000)), count);
+    burst(0, of_first).chain([(0, Event::Change(0))]).chain(burst(1, of_second)).collect()
+}
+
 /// A volume has 19 requests waiting that are due in 475 ms when its bound becomes 25 ms. Its neighbour's three, due in
 /// 50 ms, do not wait for them.
 #[test]
 fn a_shorter_bound_does_not_hurry_what_waits_past_others() {
     let before = [common::slo(19, 25, 475), common::slo(3, 25, 50)];
     let after = [common::slo(3, 25, 25), common::slo(3, 25, 50)];
-    let need = |set: &[Slo]| {
-        let envelopes: Vec<Envelope> = set.iter().map(|slo| slo.classes()[0]).collect();
-        u128::from(required_capacity(&envelopes).capacity.as_millis())
-    };
-    let capacity = need(&before) + need(&after);
-    let burst = |flow, count| (0..count).map(move |_| (0, Event::Arrive(flow, 1_000)));
-    let events: Vec<_> = burst(0, 19).chain([(0, Event::Change(0))]).chain(burst(1, 3)).collect();
-    let schedulers: [Box<dyn Scheduler + Send>; 4] =
-        [Box::new(PClock::new()), Box::new(Sced::new()), Box::new(Avatar::new()), Box::new(Nested::new())];
-    for scheduler in schedulers {
+    let capacity = capacity_for([&before, &after]);
+    for scheduler in schedulers() {
         let name = scheduler.name();
-        let records = serve(&mut engine(scheduler, &before), &after, capacity, &events);
+        let records = serve(&mut engine(scheduler, &before), &after, capacity, &around_a_change(19, 3));
         let neighbour = records.iter().filter(|(record, _)| record.request.flow == FlowId(1));
         let last = neighbour.map(|(_, done)| *done).max().unwrap();
         assert!(
@@ -223,5 +233,20 @@ fn a_shorter_bound_does_not_hurry_what_waits_past_others() {
             last / capacity / 1_000_000
         );
         check(&records, capacity, |_| true);
+    }
+}
+
+/// Three requests are due in 25 ms when their bound becomes 475 ms: they are not late by what they were promised.
+#[test]
+fn a_longer_bound_does_not_delay_what_was_promised_sooner() {
+    let before = [common::slo(3, 25, 25), common::slo(19, 25, 100)];
+    let after = [common::slo(3, 25, 475), common::slo(19, 25, 100)];
+    let capacity = capacity_for([&before, &after]);
+    for scheduler in schedulers() {
+        check(
+            &serve(&mut engine(scheduler, &before), &after, capacity, &around_a_change(3, 19)),
+            capacity,
+            |_| true,
+        );
     }
 }

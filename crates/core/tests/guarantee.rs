@@ -338,3 +338,15 @@ fn a_synchronization_renews_the_loans() {
     let done = last_completion(&slos, &arrivals, 5, 2);
     assert!(done <= 240 + 100 + 5, "done at {done} ms");
 }
+
+/// A flow of σ = 0 sends its requests one by one, and the first of each is due after δ like any other: admission
+/// counts it. By the printed constraint 20 IOPS would do for these twenty, and the last would be done after a second.
+#[test]
+fn flows_without_a_burst_need_room_for_one_request() {
+    let mut slos = vec![common::slo(0, 1, 100); 19];
+    slos.push(common::slo(1, 1, 100));
+    assert_eq!(required(&slos), Rate::per_second(200));
+    let arrivals: Vec<(u64, usize, u64)> = (0..20).map(|flow| (0, flow, 1)).collect();
+    assert_eq!(last_completion(&slos, &arrivals, 5, 19), 100);
+    assert_eq!(last_completion(&slos, &arrivals, 50, 19), 1_000);
+}

@@ -433,6 +433,31 @@ mod tests {
         assert_eq!(evicted, Some(RequestId(2)), "another scheduler gets it without waiting");
     }
 
+    /// A flow that its limit let go before its promise changed has gone by the old one, whether or not anybody
+    /// asked meanwhile.
+    #[test]
+    fn a_limit_that_is_over_is_over_before_the_promise_changes() {
+        let orders = [false, true].map(|told_again| {
+            let mut mclock = MClock::new();
+            let limited = slo(1, 10, 1);
+            let free = Slo::background().with_reservation(Rate::per_second(1)).unwrap();
+            mclock.configure(Time::ZERO, FlowId(0), &limited).unwrap();
+            mclock.configure(Time::ZERO, FlowId(1), &slo(1, 1_000_000, 2)).unwrap();
+            (0..4).for_each(|id| arrive(&mut mclock, 0, id, 0));
+            (10..18).for_each(|id| arrive(&mut mclock, 0, id, 1));
+            // Flow 0 goes once, flow 1 until V has passed the other's P of 1 by less than one request.
+            let first: std::vec::Vec<_> = (0..5).map(|at| next(&mut mclock, at).unwrap().0).collect();
+            assert_eq!(first, [0, 10, 11, 12, 13]);
+            let now = Time::from_millis(100);
+            if told_again {
+                mclock.configure(now, FlowId(0), &limited).unwrap();
+            }
+            mclock.configure(now, FlowId(0), &free).unwrap();
+            [100, 101, 102, 103].map(|at| next(&mut mclock, at).unwrap().0)
+        });
+        assert_eq!(orders[0], orders[1]);
+    }
+
     #[test]
     fn refuses_a_limit_below_the_reservation() {
         let mut mclock = MClock::new();
