@@ -104,6 +104,7 @@ impl Regulated {
     }
 
     /// The first instant, not before `arrived` and the last release, at which the tokens suffice.
+    #[inline(always)]
     fn release_of(&self, arrived: Time, cost: Cost) -> Time {
         let needed = grains_of(cost.min(self.envelope.burst())) - self.tokens.grains();
         let rate = self.envelope.rate().as_millis();
@@ -199,6 +200,7 @@ impl Discipline for RateControlled {
         now.as_nanos().into()
     }
 
+    #[inline(always)]
     fn enter(&mut self, flow: FlowId, head: Head) {
         let regulated = &mut self.flows[flow.index()];
         regulated.release = regulated.release_of(Time::from_nanos(head.tag as u64), head.cost);
@@ -211,10 +213,12 @@ impl Discipline for RateControlled {
         }
     }
 
+    #[inline(always)]
     fn next(&mut self) -> Option<FlowId> {
         self.release().or_else(|| self.next_spare())
     }
 
+    #[inline(always)]
     fn serve(&mut self, flow: FlowId, served: Head, successor: Option<Head>) -> Option<Time> {
         let regulated = &mut self.flows[flow.index()];
         let finish = if regulated.release <= self.now {

@@ -337,7 +337,7 @@ impl PClock {
         Decision::Dispatch(waiting.dispatch(due))
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn serve_guaranteed(&mut self, id: FlowId) -> Decision {
         let flow = &mut self.flows[id.index()];
         let Some(waiting) = flow.queue.pop(&mut self.slab) else { return Decision::Idle };
