@@ -84,8 +84,11 @@ impl DiskClock {
     /// Moves the integral on to `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         let slice = u128::from(now.since(self.at).as_nanos());
-        self.at = self.at.max(now);
-        if slice > 0 && self.outstanding > self.disks {
+        if slice == 0 {
+            return;
+        }
+        self.at = now;
+        if self.outstanding > self.disks {
             self.crowded = Some(self.at);
         }
         if self.queued {
@@ -94,8 +97,9 @@ impl DiskClock {
             let busy = self.outstanding.min(self.disks);
             let grown = (slice << SCALE_BITS) * u128::from(busy) + u128::from(self.part);
             let outstanding = u128::from(self.outstanding);
-            self.integral = self.integral.saturating_add(grown / outstanding);
-            self.part = (grown % outstanding) as u32;
+            let whole = grown / outstanding;
+            self.integral = self.integral.saturating_add(whole);
+            self.part = (grown - whole * outstanding) as u32;
         }
     }
 

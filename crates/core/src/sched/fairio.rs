@@ -361,6 +361,7 @@ impl Fairio {
         Decision::Dispatch(waiting.dispatch(None))
     }
 
+    #[inline(always)]
     fn enter_store(&mut self, flow: FlowId) {
         self.clock.enter();
         if self.config.accounting == Accounting::Queued {
@@ -368,15 +369,13 @@ impl Fairio {
         }
     }
 
-    /// The flow has been charged up to now, and so is the one that is served in its place.
-    fn leave_store(&mut self, flow: FlowId) {
-        self.clock.leave();
-        if self.config.accounting == Accounting::Queued {
-            if let Some(next) = self.line.waits_first() {
-                self.settle(self.flows[next.index()].seat);
-            }
-            self.line.leave(flow);
+    /// [`Accounting::Queued`]: the flow has been charged up to now, and so is the one that is served next.
+    #[inline(never)]
+    fn leave_line(&mut self, flow: FlowId) {
+        if let Some(next) = self.line.waits_first() {
+            self.settle(self.flows[next.index()].seat);
         }
+        self.line.leave(flow);
     }
 
     fn pop_background(&mut self) -> Option<Waiting> {
@@ -742,7 +741,10 @@ impl Scheduler for Fairio {
             }
         }
         self.changed |= self.clock.has_stalled(self.window());
-        self.leave_store(request.flow);
+        self.clock.leave();
+        if self.config.accounting == Accounting::Queued {
+            self.leave_line(request.flow);
+        }
         self.attempts = self.attempts.saturating_add(1);
         self.completed += 1;
         self.catch_up();

@@ -64,6 +64,7 @@ impl Line {
     }
 
     /// How many requests of `flow` are served now.
+    #[inline(never)]
     pub(super) fn served(&self, flow: FlowId) -> u32 {
         self.flows.get(flow.index()).map_or(0, |own| own.served)
     }
@@ -74,6 +75,7 @@ impl Line {
     }
 
     /// A request of `flow`, one of those covered, has gone to the store.
+    #[inline(never)]
     pub(super) fn enter(&mut self, flow: FlowId) {
         let node = Node { flow, next: NONE, before: self.last, next_own: NONE, served: false };
         let index = match self.free.pop() {
