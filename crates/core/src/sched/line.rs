@@ -70,6 +70,7 @@ impl Line {
 
     /// A request of `flow`, one of those covered, has gone to the store. Says of which flow one is served now that was
     /// not before.
+    #[inline(never)]
     pub(super) fn enter(&mut self, flow: FlowId) -> Option<FlowId> {
         let node = Node { flow, next: NONE, before: self.last, next_own: NONE, served: false };
         let index = match self.free.pop() {

@@ -226,6 +226,7 @@ impl MClock {
 
     /// Readies the flows whose limits let them go. Each was put under its limit by one dispatch, arrival
     /// or change of parameters, so this is an amortised O(log flows) per call.
+    #[inline(always)]
     fn release(&mut self) {
         while let Some((head, flow)) = self.limited.peek()
             && head.tag <= tag_of(self.now)

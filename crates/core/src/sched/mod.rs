@@ -132,8 +132,9 @@ pub struct Arrival {
     pub request: Request,
     /// When it arrived; before the `now` of the call if it has waited in another scheduler.
     pub arrived: Time,
-    /// What it was promised at its arrival; see [`crate::Record::promise`]. Schedulers carry it and
-    /// do not look at it. At most 2⁵⁵ − 1 ns, more than a year; a longer one counts as that.
+    /// What it was promised at its arrival; see [`crate::Record::promise`]. All schedulers carry it; those that
+    /// go by deadlines keep to it if the flow's δ changes before its dispatch. At most 2⁵⁵ − 1 ns, more than a
+    /// year; a longer one counts as that.
     pub promise: Option<Span>,
     /// The class that it was judged to belong to; see [`crate::Record::class`]. Carried likewise.
     pub class: Option<u8>,

@@ -106,11 +106,16 @@ impl RateTag {
     /// [`REPLY_MAX`], it begins anew there; if not it has only waited for a reply, and keeps its place. So
     /// it claims less than one request: an ordinary one, or one as dear as the one that it waited for.
     pub(crate) fn resume(&mut self, now: u128) {
-        let Self { owed, rate, step, .. } = *self;
-        let own = if owed > Cost::ONE { length(owed, rate) } else { step.into() };
-        if self.due().saturating_add(own.min(REPLY_MAX)) <= now {
+        let late = now.saturating_sub(self.due());
+        if late >= u128::from(self.step).min(REPLY_MAX) && late >= self.dear_step().min(REPLY_MAX) {
             self.not_before(now);
         }
+    }
+
+    /// The step of the last request if that cost more than one; none if not.
+    fn dear_step(&self) -> u128 {
+        let Self { owed, rate, .. } = *self;
+        if owed > Cost::ONE { length(owed, rate) } else { 0 }
     }
 
     /// Changes the rate; the last request's cost is spread at the new one. `begin` as in [`RateTag::new`], for
