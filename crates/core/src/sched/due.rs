@@ -14,9 +14,10 @@
 //!
 //! Tags are nanoseconds on the stored axis of stamp.rs (`u128`, the epoch at 2⁹⁶), and saturate.
 //!
-//! Parameters changed while requests wait: start tags stay, and so does the δ of what was promised one when
-//! it came ([`crate::Arrival::promise`]); to the others the new one applies. Within a flow no request starts before the one in front of it. A flow that turns from background to
-//! guaranteed has its waiting requests tagged as if they arrived at that moment.
+//! Parameters changed while requests wait: start tags stay, and so does the δ of what was promised one when it
+//! came ([`crate::Arrival::promise`]); to the others the new one applies. Within a flow no request starts
+//! before the one in front of it. A flow that turns from background to guaranteed has its waiting requests
+//! tagged as if they arrived at that moment.
 
 use alloc::vec::Vec;
 

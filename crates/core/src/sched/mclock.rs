@@ -28,7 +28,8 @@
 //! request that is served by weight back by 1/r: then the next has the R of the one that has gone. Here a
 //! request gets its tags when it becomes the head, so the R of the flow just stays, in O(1). A new flow has
 //! R = now − lag and L = now, and so does one that returns from idle later than R + min(c/r, 10 ms), likewise
-//! L, c being the cost of its last request and 1 at least; one that returns earlier has only waited for a reply, and keeps its place.
+//! L, c being the cost of its last request and 1 at least; one that returns earlier has only waited for a
+//! reply, and keeps its place.
 //!
 //! Likewise the paper adjusts the P of *all* flows when one returns from idle, in O(flows). P is virtual
 //! time here: a flow returns at max(P, V), V the smallest P at the last dispatch, and the others stay.

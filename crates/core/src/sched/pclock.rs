@@ -51,9 +51,10 @@
 //! 6. Costs other than one: "tokens < 1" is "tokens < cost" and 1/ρ is cost/ρ.
 //! 7. Parameters changed while requests wait: tokens keep their debt, start tags stay, and so does the δ of a
 //!    request that was promised one when it came: a shorter δ would hurry what waits past other flows, which
-//!    have room for it only where it was. To what is promised nothing the new δ applies. A later request never starts before an earlier one of its flow; where new
-//!    parameters would have it so, its S is that of the request before it. A flow that turns from
-//!    background to guaranteed has its waiting requests stamped as if they arrived at that moment.
+//!    have room for it only where it was. To what is promised nothing the new δ applies. A later request never
+//!    starts before an earlier one of its flow; where new parameters would have it so, its S is that of the
+//!    request before it. A flow that turns from background to guaranteed has its waiting requests stamped as if
+//!    they arrived at that moment.
 //! 8. Several background flows share by weight (fair.rs); batches: see spare.rs.
 
 use alloc::vec::Vec;

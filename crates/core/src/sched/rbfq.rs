@@ -17,8 +17,8 @@
 //!  A request moves one of its flow's two tags, never both: what comes by weight is on top of r.
 //! ```
 //!
-//! New flows, and those that return later than R + min(c/r, 10 ms), c the cost of their last request and 1 at least: R = now − lag. All that return:
-//! W = max(W, V), V being the smallest W at the last dispatch. Nobody claims the past: at most the one request whose R
+//! New flows, and those that return later than R + min(c/r, 10 ms), c the cost of their last request and 1 at
+//! least: R = now − lag. All that return: W = max(W, V), V being the smallest W at the last dispatch. Nobody claims the past: at most the one request whose R
 //! passed while the flow waited for a reply. Scales: rate_tag.rs for R, fair.rs for W.
 //!
 //! Deviations and decisions:
