@@ -102,10 +102,22 @@ impl Waiting {
         if nanos == 0 { None } else { Some(Span::from_nanos(nanos)) }
     }
 
-    /// δ of this request: what it was promised when it came, or else that of its flow.
+    /// δ of this request: what it was promised when it came, or else `otherwise`.
     #[inline(always)]
-    pub(crate) fn latency(&self, of_flow: Span) -> Span {
-        self.promise().unwrap_or(of_flow)
+    pub(crate) fn latency(&self, otherwise: Span) -> Span {
+        self.promise().unwrap_or(otherwise)
+    }
+
+    /// The same for a scheduler to which of several classes the innermost counts.
+    #[inline(always)]
+    pub(crate) fn innermost_latency(&self, otherwise: Span) -> Span {
+        self.innermost_promise().unwrap_or(otherwise)
+    }
+
+    /// What it was promised when it came, unless that was by another class than the innermost.
+    #[inline(always)]
+    pub(crate) fn innermost_promise(&self) -> Option<Span> {
+        if self.promise >> PROMISE_BITS > 1 { None } else { self.promise() }
     }
 
     pub(crate) fn class(&self) -> Option<u8> {

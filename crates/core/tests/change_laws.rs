@@ -13,6 +13,7 @@ use std::num::NonZeroU32;
 use common::request;
 use evenkeel_core::admission::{nested_capacity, required_capacity};
 use evenkeel_core::sched::avatar::Avatar;
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::nested::Nested;
 use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::sced::Sced;
@@ -248,5 +249,41 @@ fn a_longer_bound_does_not_delay_what_was_promised_sooner() {
             capacity,
             |_| true,
         );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// To schedulers of one class of several the innermost counts: what was promised in an outer one is no bound of
+    /// theirs, and goes where it would with the innermost class alone.
+    #[test]
+    fn of_several_classes_the_innermost_counts(
+        arrivals in prop::collection::vec((0_usize..3, 0_u64..30_000_000), 1..60),
+        rate in 20_u64..200, latency in 5_u64..100,
+    ) {
+        let inner = |flow: u64| Envelope::new(
+            Cost::requests(1 + flow), Rate::per_second(rate / (1 + flow)), Span::from_millis(latency * (1 + flow)),
+        ).unwrap();
+        let outer = |flow: u64| Envelope::new(
+            Cost::requests(20), Rate::per_second(400), Span::from_millis(latency * (1 + flow) * 10),
+        ).unwrap();
+        let single: Vec<Slo> = (0..3).map(|flow| Slo::guaranteed(inner(flow))).collect();
+        let nested: Vec<Slo> = (0..3).map(|flow| Slo::nested(&[inner(flow), outer(flow)]).unwrap()).collect();
+        let mut at = 0;
+        let events: Vec<(u64, Event)> = arrivals.iter().map(|(flow, gap)| {
+            at += gap;
+            (at, Event::Arrive(*flow, 1_000))
+        }).collect();
+        let schedulers: [fn() -> Box<dyn Scheduler + Send>; 4] = [
+            || Box::new(PClock::new()), || Box::new(Sced::new()), || Box::new(Edf::new()), || Box::new(Avatar::new()),
+        ];
+        for make in schedulers {
+            let [one, several] = [&single, &nested].map(|slos| {
+                let records = serve(&mut engine(make(), slos), slos, 100_000, &events);
+                records.iter().map(|(record, _)| record.request.id).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(one, several, "{}", make().name());
+        }
     }
 }

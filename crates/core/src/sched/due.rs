@@ -256,7 +256,7 @@ impl<R: StartRule> Flow<R> {
     }
 
     fn finish_of(&self, waiting: &Waiting) -> u128 {
-        { waiting.tag }.saturating_add(u128::from(waiting.latency(self.latency).as_nanos()))
+        { waiting.tag }.saturating_add(u128::from(waiting.innermost_latency(self.latency).as_nanos()))
     }
 }
 

@@ -540,7 +540,7 @@ impl Flow {
     }
 
     fn finish_of(&self, waiting: &Waiting) -> u128 {
-        { waiting.tag }.saturating_add(u128::from(waiting.latency(self.latency()).as_nanos()))
+        { waiting.tag }.saturating_add(u128::from(waiting.innermost_latency(self.latency()).as_nanos()))
     }
 
     /// σ less what its own largest request needs: what it can lend.

@@ -32,7 +32,7 @@ pub struct Head {
     pub(super) tag: u128,
     /// Its place in the order of all arrivals.
     pub(super) sequence: u64,
-    /// What it was promised when it came.
+    /// What it was promised when it came, if that was the innermost class's δ.
     pub(super) promise: Option<Span>,
 }
 
@@ -103,7 +103,7 @@ const _: () = assert!(size_of::<Flow>() <= 48, "room for a discipline's tags wit
 
 impl Head {
     fn of(waiting: &Waiting) -> Self {
-        let promise = waiting.promise();
+        let promise = waiting.innermost_promise();
         Self { cost: waiting.cost, tag: waiting.tag, sequence: waiting.sequence, promise }
     }
 
