@@ -425,7 +425,15 @@ impl<'t> Block<'t> {
         if millionths % 1_000 != 0 {
             return Err(refuse(key, "it is finer than a thousandth of a sector", "round it"));
         }
-        Ok(Sectors(millionths / 1_000))
+        let thousandths = millionths / 1_000;
+        if thousandths > Sectors::MAX.0 {
+            return Err(refuse(
+                key,
+                "it is more than 1000000 sectors, which is no angle",
+                "correct the file",
+            ));
+        }
+        Ok(Sectors(thousandths))
     }
 }
 
@@ -618,6 +626,24 @@ mod tests {
         let zone = &drive.zone[1];
         assert_eq!((zone.cylinders, zone.spare_sectors), ((50, 99), 4));
         assert_eq!((zone.track_skew_sectors, zone.slipped.as_slice()), (Sectors(2_500), [7, 12].as_slice()));
+    }
+
+    /// What is written of a drive can be read again, so what could not be is refused at once.
+    #[test]
+    fn a_skew_that_is_no_angle_is_refused() {
+        let skew = |sectors: &str| {
+            import(SPEC, |name: &str| {
+                let text = files(name)?;
+                Ok(text.replace(
+                    "Skew for track switch = 2.500000",
+                    &format!("Skew for track switch = {sectors}"),
+                ))
+            })
+        };
+        let most = skew("1000000").expect("it is the most").parameters;
+        assert_eq!(most.zone[1].track_skew_sectors, Sectors::MAX);
+        let error = skew("28500000").unwrap_err().to_string();
+        assert!(error.contains("Skew for track switch") && error.contains("1000000 sectors"), "{error}");
     }
 
     #[test]

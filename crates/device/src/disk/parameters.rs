@@ -258,6 +258,11 @@ pub struct Zone {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sectors(pub u64);
 
+impl Sectors {
+    /// The largest: 10⁶ sectors.
+    pub(crate) const MAX: Self = Self(1_000_000_000);
+}
+
 impl Serialize for Sectors {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 % 1_000 {
@@ -272,7 +277,7 @@ impl<'de> Deserialize<'de> for Sectors {
         let sectors = f64::deserialize(deserializer)?;
         // A decimal with three places is the float nearest to it: only that one is taken.
         let thousandths = (sectors * 1e3).round();
-        if (0.0..=1e9).contains(&thousandths) && thousandths / 1e3 == sectors {
+        if (0.0..=Self::MAX.0 as f64).contains(&thousandths) && thousandths / 1e3 == sectors {
             return Ok(Self(thousandths as u64));
         }
         let problem =
