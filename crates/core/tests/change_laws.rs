@@ -7,10 +7,10 @@
 
 mod common;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use common::request;
+use common::{one_by_one, request};
 use evenkeel_core::admission::{nested_capacity, required_capacity};
 use evenkeel_core::sched::avatar::Avatar;
 use evenkeel_core::sched::edf::Edf;
@@ -32,37 +32,13 @@ enum Event {
     Change(usize),
 }
 
-/// Serves one request after the other at `capacity` thousandths per second: each record with the instant at which it
-/// was done, in ns times the capacity, so that nothing rounds.
+/// Serves `events` on a store of that capacity ([`one_by_one::serve`]); changed flows get what is in `after`.
 fn serve(engine: &mut Engine, after: &[Slo], capacity: u128, events: &[(u64, Event)]) -> Vec<(Record, u128)> {
-    let mut events: VecDeque<_> = (0_u64..).zip(events.iter().cloned()).collect();
-    let (mut now, mut records, mut at_store) = (0_u128, vec![], None);
-    loop {
-        let clock = Time::from_nanos(now.div_ceil(capacity) as u64);
-        while let Some((id, (at, event))) = events.pop_front_if(|(_, (at, _))| *at <= clock.as_nanos()) {
-            let input = match event {
-                Event::Arrive(flow, cost) => Input::Arrival(request(id, flow, cost)),
-                Event::Change(flow) => Input::Configure(FlowId(flow as u32), after[flow].clone()),
-            };
-            engine.handle_input(Time::from_nanos(at), input).unwrap();
-        }
-        if let Some(ticket) = at_store.take() {
-            let done = Completion::new(ticket, Outcome::Done);
-            engine.handle_input(clock, Input::Completion(done)).unwrap();
-        }
-        match engine.poll_output(clock) {
-            Some(Output::Reply(record)) => records.push((record, now)),
-            Some(Output::Submit(Submission { ticket, request })) => {
-                now += u128::from(request.cost.as_millis()) * 1_000_000_000;
-                at_store = Some(ticket);
-            }
-            None => {
-                assert_eq!(engine.waiting(), 0, "work conservation");
-                let Some((_, (at, _))) = events.front() else { return records };
-                now = now.max(u128::from(*at) * capacity);
-            }
-        }
-    }
+    let inputs = (0_u64..).zip(events).map(|(id, (at, event))| match event {
+        Event::Arrive(flow, cost) => (*at, Input::Arrival(request(id, *flow, *cost))),
+        Event::Change(flow) => (*at, Input::Configure(FlowId(*flow as u32), after[*flow].clone())),
+    });
+    one_by_one::serve(engine, capacity, inputs)
 }
 
 fn envelopes() -> impl Strategy<Value = Envelope> {

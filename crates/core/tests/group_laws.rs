@@ -6,10 +6,9 @@
 
 mod common;
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use common::{request, slo};
+use common::{one_by_one, request, slo};
 use evenkeel_core::admission::required_capacity;
 use evenkeel_core::sched::pclock::PClock;
 use evenkeel_core::sched::sced::Sced;
@@ -23,36 +22,11 @@ const FLOWS: usize = 5;
 /// A request to come: ns, flow, cost in thousandths.
 type Sent = (u64, usize, u64);
 
-/// Serves `sent` one after the other at `capacity` thousandths per second: each record with the instant at which it
-/// was done, in ns times the capacity, in which a thousandth takes 10⁹, so that nothing rounds.
+/// Serves `sent` on a store of that capacity ([`one_by_one::serve`]).
 fn serve(engine: &mut Engine, capacity: u128, sent: &[Sent]) -> Vec<(Record, u128)> {
-    let mut arrivals: VecDeque<_> = (0_u64..).zip(sent.iter().copied()).collect();
-    let (mut now, mut records, mut at_store) = (0_u128, vec![], None);
-    loop {
-        let clock = Time::from_nanos(now.div_ceil(capacity) as u64);
-        while let Some((id, (at, flow, cost))) =
-            arrivals.pop_front_if(|(_, (at, ..))| *at <= clock.as_nanos())
-        {
-            let arrival = Input::Arrival(request(id, flow, cost));
-            engine.handle_input(Time::from_nanos(at), arrival).unwrap();
-        }
-        if let Some(ticket) = at_store.take() {
-            let done = Completion::new(ticket, Outcome::Done);
-            engine.handle_input(clock, Input::Completion(done)).unwrap();
-        }
-        match engine.poll_output(clock) {
-            Some(Output::Reply(record)) => records.push((record, now)),
-            Some(Output::Submit(Submission { ticket, request })) => {
-                now += u128::from(request.cost.as_millis()) * 1_000_000_000;
-                at_store = Some(ticket);
-            }
-            None => {
-                assert_eq!(engine.waiting(), 0, "work conservation");
-                let Some((_, (at, ..))) = arrivals.front() else { return records };
-                now = now.max(u128::from(*at) * capacity);
-            }
-        }
-    }
+    let arrivals = (0_u64..).zip(sent);
+    let inputs = arrivals.map(|(id, (at, flow, cost))| (*at, Input::Arrival(request(id, *flow, *cost))));
+    one_by_one::serve(engine, capacity, inputs)
 }
 
 fn with_members(scheduler: impl Scheduler + Send + 'static, promises: &[Slo], weights: &[u32]) -> Engine {

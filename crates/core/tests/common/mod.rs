@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod curve;
+pub mod one_by_one;
 pub mod schedulers;
 pub mod side_by_side;
 
